@@ -83,9 +83,9 @@ struct Target<'a> {
 }
 
 impl Group {
-    /// Plans the rebuild of rows of a member.
+    /// Plans the rebuild of rows of a member. They have one shape, and the member a role in it.
     pub(crate) fn plan(&mut self, slot: usize, rows: Range<u64>) -> Batch {
-        let g = *self.geometry();
+        let g = *self.shape(rows.start);
         let set = g.set(slot);
         let first = set as usize * g.n();
         let members = first..first + g.n();
@@ -130,7 +130,7 @@ impl Group {
             }
             row = end;
         }
-        batch.group_parts(&self.code);
+        batch.group_parts(self.code(batch.rows.start));
         batch
     }
 

@@ -62,7 +62,7 @@ impl Group {
         let mut out = Checked { next: (end < self.geometry().rows()).then_some(end), ..Checked::default() };
         let mut at = from;
         while at < end {
-            let (suspects, next) = self.suspects(at..end);
+            let (suspects, next) = self.suspects(self.one_shape(at..end));
             for (row, set) in suspects {
                 if let Some(found) = self.check_row(set, row, repair)? {
                     out.mismatches.push(found);
@@ -80,7 +80,7 @@ impl Group {
 
     /// Rows at the beginning of a range that may be wrong, with their sets, in order; and where they end.
     fn suspects(&mut self, rows: Range<u64>) -> (Vec<(u64, u32)>, u64) {
-        let g = *self.geometry();
+        let g = *self.shape(rows.start);
         let per_batch = (self.batching.bytes / (g.n() * BLOCK)).max(1) as u64;
         let (mut batches, mut at) = (Vec::new(), rows.start);
         while at < rows.end && batches.len() < WINDOW {
@@ -94,12 +94,12 @@ impl Group {
         self.buffers.resize_with(self.batching.threads.max(1), Vec::new);
         self.buffers.iter_mut().for_each(|b| b.resize(per_batch as usize * g.n() * BLOCK, 0));
         let site = Site { members: &self.members, layout: &self.layout, summer: &self.summer };
-        let (next, code) = (AtomicUsize::new(0), &self.code);
+        let (next, code) = (AtomicUsize::new(0), self.code(rows.start).clone());
         let threads = self.batching.threads.clamp(1, batches.len());
         let found = on_threads(&mut self.buffers[..threads], |buffer| {
             let (mut out, mut read) = (Vec::new(), 0);
             while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let rows = batch.suspects(site, &g, code, buffer, &mut read);
+                let rows = batch.suspects(site, &g, &code, buffer, &mut read);
                 out.extend(rows.into_iter().map(|row| (row, batch.set)));
             }
             (out, read)
@@ -113,7 +113,7 @@ impl Group {
     }
 
     fn plan_check(&mut self, set: u32, rows: Range<u64>) -> CheckBatch {
-        let n = self.geometry().n();
+        let n = self.shape(rows.start).n();
         let first = set as usize * n;
         let members = first..first + n;
         let sums = members.clone().map(|slot| self.sums(slot, rows.clone())).collect();
@@ -122,8 +122,8 @@ impl Group {
     }
 
     fn check_row(&mut self, set: u32, row: u64, repair: Repair) -> Result<Option<Mismatch>, Error> {
-        let n = self.geometry().n();
-        let slots: Vec<usize> = (0..n).map(|role| self.geometry().slot(set, row, role)).collect();
+        let slots = self.shape(row).slots(set, row);
+        let n = slots.len();
         let mut blocks = vec![vec![0; BLOCK]; n];
         let (mut wrong, mut roles, mut absent) = (Vec::new(), Vec::new(), false);
         for (role, &slot) in slots.iter().enumerate() {
@@ -145,7 +145,7 @@ impl Group {
         }
         if wrong.is_empty() {
             let rows: Vec<&[u8]> = blocks.iter().map(|b| &b[..]).collect();
-            if absent || self.code.verify(&rows).map_err(|e| Error::State(e.to_string()))? {
+            if absent || self.code(row).verify(&rows).map_err(|e| Error::State(e.to_string()))? {
                 return Ok(None);
             }
         }

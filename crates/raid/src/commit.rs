@@ -75,15 +75,37 @@ impl Group {
         if !self.journaled() {
             return self.in_place(entry);
         }
-        let need = 1 + entry.len() as u64 + RESERVE;
-        if self.room() < need || self.pages.dirty() > MAX_DIRTY {
-            self.commit()?;
-            self.checkpoint()?;
-        }
+        self.make_room(entry.len())?;
         // Parts with content and parts without are different entries.
         let (with, without): (Vec<Staged>, Vec<Staged>) = entry.into_iter().partition(|(_, c)| c.is_some());
         self.append_entry(with, true)?;
         self.append_entry(without, false)
+    }
+
+    /// Moves rows of a group that grows: they have the new shape from the end of the entry on, which has all of their blocks that
+    /// change. Either all have content, or none.
+    pub(crate) fn append_moved(&mut self, mut entry: Vec<Staged>, end: u64) -> Result<(), Error> {
+        self.make_room(entry.len())?;
+        let has_content = entry.iter().any(|(_, content)| content.is_some());
+        let content = entry.iter_mut().filter_map(|(change, content)| Some((change, &content.as_ref()?[..])));
+        self.set_sums(content);
+        self.moved = end;
+        #[cfg(test)]
+        if self.has(Mutant::MovedBeforeJournal) {
+            self.record_moved();
+            self.settle()?;
+        }
+        self.append_entry(entry, has_content)
+    }
+
+    /// Makes room in the journals for an entry of so many blocks.
+    fn make_room(&mut self, blocks: usize) -> Result<(), Error> {
+        let need = 1 + blocks as u64 + RESERVE;
+        if self.room() < need || self.pages.dirty() > MAX_DIRTY {
+            self.commit()?;
+            self.checkpoint()?;
+        }
+        Ok(())
     }
 
     /// Free blocks of the fullest journal.
@@ -101,7 +123,7 @@ impl Group {
         }
         self.sequence += 1;
         let changes: Vec<Change> = staged.iter().map(|(c, _)| *c).collect();
-        let entry = Entry { sequence: self.sequence, content, changes };
+        let entry = Entry { sequence: self.sequence, content, moved: self.moved, changes };
         let slots: BTreeSet<u16> = entry.changes.iter().map(|c| c.slot).collect();
         for slot in slots {
             self.append_part(slot, &entry, &staged);
@@ -213,7 +235,7 @@ impl Group {
 
     /// Changes in pieces that fit an entry. A row is never in two entries: one of them might count without the other.
     fn whole_rows<'a>(&self, mut changes: &'a [Change]) -> Vec<&'a [Change]> {
-        let row = |c: &Change| (self.geometry().set(usize::from(c.slot)), c.row);
+        let row = |c: &Change| (self.shape(c.row).set(usize::from(c.slot)), c.row);
         let mut out = Vec::new();
         while !changes.is_empty() {
             let mut len = changes.len().min(MAX_CHANGES);

@@ -72,7 +72,7 @@ impl Group {
         let layout = Layout::divide(least, plan.journal / BLOCK as u64)?;
         let geometry = Geometry::new(plan.level, devices.len(), plan.strip, layout.data_blocks)?;
         if !plan.shared_domains {
-            domain::all_apart(&geometry, &devices)?;
+            domain::all_apart(&geometry, &devices.iter().map(domain::Named::of).collect::<Vec<_>>())?;
         }
         let layout = Layout { data_blocks: geometry.rows(), ..layout };
         let group = new_id()?;
@@ -89,6 +89,7 @@ impl Group {
             spares: Vec::new(),
             volumes: Vec::new(),
             settings: Settings::default(),
+            growth: None,
         };
         let format = |device: Device| {
             let name = device.name.clone();
@@ -124,14 +125,17 @@ impl Group {
         spares: Vec<Member>,
     ) -> Result<Group, Error> {
         let g = superblock.geometry;
-        let code = Code::new(g.k, g.m).map_err(|e| Error::Layout(e.to_string()))?;
+        let code = |g: &Geometry| Code::new(g.k, g.m).map_err(|e| Error::Layout(e.to_string()));
+        let growth = superblock.growth;
         Ok(Group {
             summer: Summer::new(&superblock.group),
             corrected: vec![0; members.len()],
             why: vec![None; members.len()],
             superblock,
             layout,
-            code,
+            code: code(&g)?,
+            new_code: growth.map(|growth| code(&growth.to)).transpose()?,
+            moved: growth.map_or(0, |growth| growth.moved),
             pages: Pages::default(),
             members,
             spares,
@@ -149,6 +153,7 @@ impl Group {
             batching: Batching::default(),
             pool: std::sync::Arc::default(),
             workers: Vec::new(),
+            workers_of: (0, 0),
             buffers: Vec::new(),
             recording: Duration::ZERO,
             #[cfg(test)]
@@ -218,11 +223,12 @@ impl Group {
 
     /// Refuses if more members of a set are out of service than the level tolerates.
     pub(crate) fn suffices(&self) -> Result<(), Error> {
-        let tolerated = self.geometry().m;
-        for set in 0..self.geometry().sets {
-            let down = self.down(set);
-            if down > tolerated {
-                return Err(Error::Failed { set, down, tolerated });
+        for g in self.shapes() {
+            for set in 0..g.sets {
+                let (down, tolerated) = (self.down(&g, set), g.m);
+                if down > tolerated {
+                    return Err(Error::Failed { set, down, tolerated });
+                }
             }
         }
         Ok(())

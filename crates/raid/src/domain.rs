@@ -14,19 +14,30 @@ use crate::group::Group;
 use crate::member::Device;
 use crate::superblock::MemberState;
 
-/// Refuses devices of which two in one set fail together. Without redundancy each loss is one of data anyway.
-pub(crate) fn all_apart(geometry: &Geometry, devices: &[Device]) -> Result<(), Error> {
+/// A device, and what it fails with if that is known.
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) domain: Option<String>,
+}
+
+impl Named {
+    pub(crate) fn of(device: &Device) -> Named {
+        Named { name: device.name.clone(), domain: device.medium.domain() }
+    }
+}
+
+/// Refuses devices, by position, of which two in one set fail together. Without redundancy each loss is one of data anyway.
+pub(crate) fn all_apart(geometry: &Geometry, devices: &[Named]) -> Result<(), Error> {
     if geometry.m == 0 {
         return Ok(());
     }
-    let domains: Vec<Option<String>> = devices.iter().map(|d| d.medium.domain()).collect();
-    for (slot, domain) in domains.iter().enumerate() {
+    for (slot, Named { name, domain }) in devices.iter().enumerate() {
         let Some(domain) = domain else { continue };
         let first = geometry.set(slot) as usize * geometry.n();
-        if let Some(other) = (first..slot).find(|o| domains[*o].as_ref() == Some(domain)) {
+        if let Some(other) = devices[first..slot].iter().find(|o| o.domain.as_ref() == Some(domain)) {
             return Err(Error::Domain {
-                device: devices[slot].name.clone(),
-                other: devices[other].name.clone(),
+                device: name.clone(),
+                other: other.name.clone(),
                 domain: domain.clone(),
             });
         }
@@ -37,11 +48,15 @@ pub(crate) fn all_apart(geometry: &Geometry, devices: &[Device]) -> Result<(), E
 impl Group {
     /// The member of the set of a position, beside the one at the position itself, that is of a domain.
     fn shares(&self, slot: usize, domain: Option<String>) -> Option<(usize, String)> {
-        let domain = domain.filter(|_| self.geometry().m > 0)?;
-        let first = self.geometry().set(slot) as usize * self.geometry().n();
-        let others = (first..first + self.geometry().n()).filter(|o| *o != slot);
+        let domain = domain?;
         let same = |o: &usize| self.members[*o].as_ref().and_then(|m| m.domain()).as_ref() == Some(&domain);
-        others.into_iter().find(same).map(|o| (o, domain))
+        let beside = |g: Geometry| {
+            let first = g.set(slot) as usize * g.n();
+            (first..first + g.n()).filter(|o| *o != slot).find(same)
+        };
+        // A group that grows has two shapes.
+        let other = self.shapes().filter(|g| g.m > 0 && slot < g.members()).find_map(beside)?;
+        Some((other, domain))
     }
 
     /// Whether a device at a position would fail together with no other member of the set that is attached.
@@ -75,16 +90,16 @@ impl Group {
         self.running()?;
         let why = |member: &Option<crate::member::Member>| member.as_ref().and_then(|m| m.gone());
         let gone: Vec<Option<String>> = self.members.iter().map(why).collect();
-        let mut dropped = Vec::new();
-        for set in 0..self.geometry().sets {
-            let n = self.geometry().n();
-            let slots = set as usize * n..(set as usize + 1) * n;
-            // One that is being rebuilt counts as out of service already.
-            let more =
-                |s: &usize| gone[*s].is_some() && self.superblock.slots[*s].state == MemberState::Online;
-            let out = self.down(set) + slots.clone().filter(more).count();
-            if out <= self.geometry().m {
-                dropped.extend(slots.filter(|s| gone[*s].is_some()));
+        let mut dropped: Vec<usize> = (0..gone.len()).filter(|s| gone[*s].is_some()).collect();
+        for g in self.shapes() {
+            for set in 0..g.sets {
+                let slots = set as usize * g.n()..(set as usize + 1) * g.n();
+                // One that is being rebuilt counts as out of service already.
+                let more =
+                    |s: &usize| gone[*s].is_some() && self.superblock.slots[*s].state == MemberState::Online;
+                if self.down(&g, set) + slots.clone().filter(more).count() > g.m {
+                    dropped.retain(|s| !slots.contains(s));
+                }
             }
         }
         for slot in &dropped {

@@ -10,7 +10,7 @@ use crate::geometry::{BLOCK, Geometry, Level};
 use crate::journal::{self, Change, Entry, Position};
 use crate::layout::Layout;
 use crate::sums::Page;
-use crate::superblock::{self, Id, MemberState, Policy, Settings, Slot, Superblock, Volume};
+use crate::superblock::{self, Growth, Id, MemberState, Policy, Settings, Slot, Superblock, Volume};
 
 const GROUP: Id = *b"group identity..";
 const AT: Position = Position { group: GROUP, slot: 2, epoch: 3, ordinal: 4 };
@@ -36,10 +36,11 @@ pub fn superblock(input: &[u8]) {
         assert!(layout.page(layout.pages, 1) <= layout.data_start);
     }
     // The place of the first and the last block.
-    if let Some(last) = found.geometry.blocks().checked_sub(1) {
-        for block in [0, last] {
-            let place = found.geometry.locate(block);
-            assert!(found.geometry.slot(place.set, place.row, place.role) < found.slots.len());
+    for shape in [Some(found.geometry), found.growth.map(|growth| growth.to)].into_iter().flatten() {
+        assert!(shape.rows() == rows && shape.blocks() >= found.geometry.blocks());
+        for block in [0, shape.blocks() - 1] {
+            let place = shape.locate(block);
+            assert!(shape.slot(place.set, place.row, place.role) < found.slots.len());
             assert!(place.row < rows);
         }
     }
@@ -109,8 +110,16 @@ fn without_hash(mut bytes: Vec<u8>) -> Vec<u8> {
 /// Superblocks, without their hashes.
 #[must_use]
 pub fn superblocks() -> Vec<Vec<u8>> {
+    let grown = |from: Level, members: usize, to: Level, more: usize| {
+        let shape = |level, members| Geometry::new(level, members, 64 << 10, 4096).ok();
+        Some((shape(from, members)?, Some(Growth { to: shape(to, members + more)?, moved: 48 })))
+    };
     let of = |level, members: usize, policy| {
-        let geometry = Geometry::new(level, members, 64 << 10, 4096).ok()?;
+        let shape = Geometry::new(level, members, 64 << 10, 4096).ok()?;
+        Some((shape, None, policy))
+    };
+    let whole = |(geometry, growth, policy): (Geometry, Option<Growth>, Policy)| {
+        let members = growth.map_or(geometry, |growth| growth.to).members();
         let state = |i: usize| match i {
             1 => MemberState::Failed,
             2 => MemberState::Rebuild { below: 12 },
@@ -129,16 +138,20 @@ pub fn superblocks() -> Vec<Vec<u8>> {
             spares: vec![[99; 16]],
             volumes: vec![Volume { name: "v1".into(), start: 256, blocks: 1000 }],
             settings: Settings { offline: [1].into(), check_interval_s: 3600, ..Settings::default() },
+            growth,
         };
-        Some(without_hash(whole.encode(&[3; 16])))
+        without_hash(whole.encode(&[3; 16]))
     };
     let all = [
         of(Level::Raid5, 5, Policy::Journal),
         of(Level::Coded { k: 8, m: 3 }, 11, Policy::Bitmap),
         of(Level::Raid60 { sets: 2 }, 8, Policy::None),
         of(Level::Raid1, 2, Policy::Journal),
+        grown(Level::Raid5, 4, Level::Raid6, 2).map(|(g, growth)| (g, growth, Policy::Journal)),
+        grown(Level::Coded { k: 8, m: 2 }, 10, Level::Coded { k: 9, m: 3 }, 2)
+            .map(|(g, growth)| (g, growth, Policy::Journal)),
     ];
-    all.into_iter().flatten().collect()
+    all.into_iter().flatten().map(whole).collect()
 }
 
 /// Heads of journals, without their hashes.
@@ -151,8 +164,12 @@ pub fn journal_heads() -> Vec<Vec<u8>> {
 #[must_use]
 pub fn journal_entries() -> Vec<Vec<u8>> {
     let change = |slot, row| Change { slot, row, sum: 7 };
-    let entry =
-        |content| Entry { sequence: 5, content, changes: vec![change(2, 6), change(4, 6), change(2, 7)] };
+    let entry = |content| Entry {
+        sequence: 5,
+        content,
+        moved: 8,
+        changes: vec![change(2, 6), change(4, 6), change(2, 7)],
+    };
     let content = vec![9; 2 * BLOCK];
     let with = without_hash(journal::encode(&AT, &entry(true), &[&content]));
     vec![[with, content].concat(), without_hash(journal::encode(&AT, &entry(false), &[]))]

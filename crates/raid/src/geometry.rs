@@ -21,6 +21,9 @@ use crate::Error;
 /// Bytes of a block: the unit of checksums and of atomicity.
 pub const BLOCK: usize = 4096;
 
+/// Members of a group that grows, at most: the blocks of a row move together, in one entry of the journal.
+pub(crate) const MOST_GROWING: usize = crate::journal::MAX_CHANGES;
+
 /// A RAID level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
@@ -204,6 +207,18 @@ impl Geometry {
         set as usize * self.n() + ((role as u64 + n - turn) % n) as usize
     }
 
+    /// The positions of the members of a row, by role.
+    #[must_use]
+    pub fn slots(&self, set: u32, row: u64) -> Vec<usize> {
+        (0..self.n()).map(|role| self.slot(set, row, role)).collect()
+    }
+
+    /// Blocks of the virtual address space that a row of all sets has.
+    #[must_use]
+    pub fn per_row(&self) -> u64 {
+        self.k as u64 * u64::from(self.sets)
+    }
+
     /// The role that a member has in a row: the inverse of [`Geometry::slot`] within its set.
     #[must_use]
     pub fn role(&self, slot: usize, row: u64) -> usize {
@@ -215,6 +230,48 @@ impl Geometry {
     #[must_use]
     pub fn set(&self, slot: usize) -> u32 {
         (slot / self.n()) as u32
+    }
+}
+
+impl Geometry {
+    /// Whether a group of the shape `from` can get this one: why not.
+    ///
+    /// No row of this shape may need a block that lies below it in the old one, so that rows move in their order, and each one over
+    /// blocks that have moved or move with it. With at least as many data blocks in a row (of all sets) that is so: the blocks of row `r`
+    /// come from rows `r` and above.
+    ///
+    /// # Errors
+    /// [`Error::Layout`].
+    pub fn grows_from(&self, from: &Geometry) -> Result<(), Error> {
+        let not = |why: String| Err(Error::Layout(why));
+        if self.strip_blocks != from.strip_blocks || self.stripes != from.stripes {
+            return not("growth changes neither the strip nor the size of members".into());
+        }
+        if self.members() < from.members() {
+            return not("growth takes no drive away".into());
+        }
+        if self.per_row() < from.per_row() {
+            return not(format!(
+                "level {} of {} drives has less room than level {} of {}: growth makes nothing smaller",
+                self.level,
+                self.members(),
+                from.level,
+                from.members()
+            ));
+        }
+        if self.m < from.m {
+            return not(format!(
+                "level {} has less parity than level {}: growth takes none away",
+                self.level, from.level
+            ));
+        }
+        if (self.per_row(), self.m, self.members()) == (from.per_row(), from.m, from.members()) {
+            return not(format!("the group has level {} with {} drives already", from.level, from.members()));
+        }
+        if self.members() > MOST_GROWING {
+            return not(format!("a group of more than {MOST_GROWING} drives does not grow"));
+        }
+        Ok(())
     }
 }
 

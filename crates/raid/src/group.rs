@@ -96,6 +96,12 @@ pub(crate) enum Mutant {
     FailureNotRecorded,
     /// The progress of a rebuild is recorded before the blocks are durable.
     ProgressBeforeBlocks,
+    /// The superblocks say that rows have moved before the journal has them.
+    MovedBeforeJournal,
+    /// The journals forget which rows have moved before the superblocks say it.
+    MovedForgotten,
+    /// The blocks of a row that moves go with several entries.
+    MovedInParts,
 }
 
 /// A drive group in service.
@@ -103,6 +109,9 @@ pub struct Group {
     pub(crate) superblock: Superblock,
     pub(crate) layout: Layout,
     pub(crate) code: Code,
+    /// The code of the new shape of a group that grows, and the first row that has its old one.
+    pub(crate) new_code: Option<Code>,
+    pub(crate) moved: u64,
     pub(crate) summer: Summer,
     pub(crate) pages: Pages,
     pub(crate) members: Vec<Option<Member>>,
@@ -132,6 +141,8 @@ pub struct Group {
     pub(crate) pool: Arc<Pool>,
     /// The memory of batches of a rebuild, from its first one on.
     pub(crate) workers: Vec<Worker>,
+    /// Data and parity blocks of the code that it is for.
+    pub(crate) workers_of: (usize, usize),
     /// The memory of batches of a check, likewise.
     pub(crate) buffers: Vec<Vec<u8>>,
     /// Time that recording the progress of a rebuild took.
@@ -141,7 +152,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// The shape of the group.
+    /// The shape of the group; of one that grows, that which it had until now.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         &self.superblock.geometry
@@ -193,28 +204,21 @@ impl Group {
         if self.stopped.is_some() {
             return GroupState::Failed;
         }
-        let down = |set: u32| self.down(set);
-        let worst = (0..self.geometry().sets).map(down).max().unwrap_or(0);
+        let worst: Vec<(usize, usize)> = self.shapes().map(|g| (self.worst(&g), g.m)).collect();
+        let any = |what: fn((usize, usize)) -> bool| worst.iter().any(|w| what(*w));
         let rebuilding = self.superblock.slots.iter().any(|s| matches!(s.state, MemberState::Rebuild { .. }));
-        match worst {
-            w if w > self.geometry().m => GroupState::Failed,
-            0 => GroupState::Optimal,
-            _ if rebuilding => GroupState::Recovery,
-            w if w == self.geometry().m => GroupState::Degraded,
-            _ => GroupState::PartiallyDegraded,
+        match () {
+            () if any(|(down, m)| down > m) => GroupState::Failed,
+            () if !any(|(down, _)| down > 0) => GroupState::Optimal,
+            () if rebuilding => GroupState::Recovery,
+            () if any(|(down, m)| down == m) => GroupState::Degraded,
+            () => GroupState::PartiallyDegraded,
         }
     }
 
     #[cfg(test)]
     pub(crate) fn has(&self, mutant: Mutant) -> bool {
         self.mutant == Some(mutant)
-    }
-
-    /// Members of a set that are not wholly in service.
-    pub(crate) fn down(&self, set: u32) -> usize {
-        let n = self.geometry().n();
-        let slots = set as usize * n..(set as usize + 1) * n;
-        slots.filter(|s| self.superblock.slots[*s].state != MemberState::Online).count()
     }
 
     /// Whether a member's block of a row counts.
@@ -236,12 +240,6 @@ impl Group {
         self.stopped.clone().map_or(Ok(()), Err)
     }
 
-    /// Whether a set can do without one more member.
-    pub(crate) fn spareable(&self, slot: usize) -> bool {
-        self.superblock.slots[slot].state != MemberState::Online
-            || self.down(self.geometry().set(slot)) < self.geometry().m
-    }
-
     /// Takes a member out of service after an error. It is not asked again.
     pub(crate) fn fail(&mut self, slot: usize, op: &str, error: &std::io::Error) {
         if self.members[slot].is_none() {
@@ -250,9 +248,7 @@ impl Group {
         self.why[slot] = Some(format!("{op}: {error}"));
         self.members[slot] = None;
         if !self.spareable(slot) {
-            let set = self.geometry().set(slot);
-            let (down, tolerated) = (self.down(set) + 1, self.geometry().m);
-            self.stopped = Some(Error::Failed { set, down, tolerated });
+            self.stopped = Some(self.too_many(slot));
             return;
         }
         self.superblock.slots[slot].state = MemberState::Failed;
@@ -341,7 +337,13 @@ impl Group {
             self.write_all(blocks.collect(), "write checksums");
             self.flush_members()?;
         }
-        // A member that failed above has lost what the journal is about to forget.
+        // What the journal is about to forget is in the superblocks: members that failed above, and how far a growth is.
+        #[cfg(test)]
+        if self.has(Mutant::MovedForgotten) {
+            self.settle()?;
+            self.new_epoch()?;
+        }
+        self.record_moved();
         self.settle()?;
         if self.journaled() {
             self.new_epoch()?;

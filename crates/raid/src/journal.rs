@@ -44,6 +44,8 @@ pub(crate) struct Position {
 pub(crate) struct Entry {
     pub(crate) sequence: u64,
     pub(crate) content: bool,
+    /// Rows below this one have the new shape of a group that grows; 0: it does not grow, or none has.
+    pub(crate) moved: u64,
     pub(crate) changes: Vec<Change>,
 }
 
@@ -73,6 +75,7 @@ pub(crate) fn encode(at: &Position, entry: &Entry, content: &[&[u8]]) -> Vec<u8>
         w.u64(c.row);
         w.u64(c.sum);
     }
+    w.u64(entry.moved);
     let mut out = w.into_vec();
     out.resize(BLOCK - 32, 0);
     let mut all = vec![&out[..]];
@@ -119,7 +122,8 @@ fn list(at: &Position, head: &[u8]) -> Option<Entry> {
     for _ in 0..n {
         changes.push(Change { slot: r.u16().ok()?, row: r.u64().ok()?, sum: r.u64().ok()? });
     }
-    Some(Entry { sequence, content, changes })
+    let moved = r.u64().ok()?;
+    Some(Entry { sequence, content, moved, changes })
 }
 
 /// The head of a member's journal: its epoch.

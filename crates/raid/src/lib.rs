@@ -2,7 +2,7 @@
 //!
 //! * [`Geometry`], [`Level`]: where a block lies. [`Superblock`]: what a member says about its group.
 //! * [`Group`]: a group in service: [`Group::create`], [`Group::open`], [`Group::read`], [`Group::apply`],
-//!   [`Group::rebuild`], [`Group::check`].
+//!   [`Group::rebuild`], [`Group::check`], [`Group::grow`].
 //! * [`Batching`], [`Coder`], [`choose`]: how rebuilds and checks read and code, and who codes.
 //! * [`Device`], [`Medium`]: what becomes a member, and what it is made of; [`Command`], [`Pending`]: what it is asked without waiting for it.
 //! * [`Shared`], [`VirtualDrive`]: a group that several threads use, and a part of it with a name.
@@ -35,6 +35,7 @@ mod geometry;
 #[cfg(feature = "gpu")]
 mod gpu;
 mod group;
+mod growth;
 mod io;
 mod journal;
 mod layout;
@@ -46,6 +47,7 @@ mod prefetch;
 mod read;
 mod rebuild;
 mod recover;
+mod shape;
 mod signature;
 mod submit;
 mod sums;
@@ -67,10 +69,12 @@ pub use geometry::{BLOCK, Geometry, Level, Place};
 #[cfg(feature = "gpu")]
 pub use gpu::Gpu;
 pub use group::{Counters, Group, GroupState, MemberStatus};
+pub use growth::{Grow, Joining, Moved};
 pub use medium::{Command, Medium, Pending};
 pub use member::Device;
 pub use rebuild::Progress;
 pub use superblock::{
-    FORMAT, Id, MAX_NAME, MAX_SPARES, MAX_VOLUMES, MemberState, Policy, Settings, Slot, Superblock, Volume,
+    FORMAT, FORMAT_GROWING, Growth, Id, MAX_NAME, MAX_SPARES, MAX_VOLUMES, MemberState, Policy, Settings,
+    Slot, Superblock, Volume,
 };
 pub use write::Request;

@@ -47,12 +47,11 @@ impl Group {
         let head = (!at.is_multiple_of(block)).then_some(first);
         let tail = (!(at + len).is_multiple_of(block)).then(|| end - 1);
         for number in head.into_iter().chain(tail) {
-            let place = self.geometry().locate(number);
+            let place = self.locate(number);
             self.sources(place.set, place.row, &[place.role], places);
         }
-        let k = self.geometry().k;
         for ((set, row), parts) in self.rows_of(first, end - first) {
-            if parts.len() == k {
+            if parts.len() == self.shape(row).k {
                 continue;
             }
             let new: Vec<usize> = parts.iter().map(|(role, _)| *role).collect();
@@ -69,7 +68,7 @@ impl Group {
         wanted: &[usize],
         places: &mut BTreeSet<(usize, u64)>,
     ) {
-        let g = *self.geometry();
+        let g = *self.shape(row);
         let up = |me: &Group, role: &usize| me.up(g.slot(set, row, *role), row);
         let mut roles: Vec<usize> = wanted.iter().copied().filter(|r| up(self, r)).collect();
         if roles.len() < wanted.len() {

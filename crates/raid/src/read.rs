@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::content::Old;
-use crate::geometry::BLOCK;
+use crate::geometry::{BLOCK, Place};
 use crate::group::Group;
 use crate::io::{Ask, Got, Reader, wrong_places};
 use crate::pool::Pool;
@@ -148,10 +148,9 @@ impl Group {
         let (mut pieces, mut left, mut slots) = (Vec::new(), Vec::new(), BTreeSet::new());
         let mut block = first;
         while block < end && len > 0 {
-            let place = self.geometry().locate(block);
-            let strip = self.geometry().strip_blocks;
-            let count = (strip - block % strip).min(end - block);
-            let slot = self.geometry().slot(place.set, place.row, place.role);
+            let place = self.locate(block);
+            let count = self.run(block, end - block);
+            let slot = self.slot(&place);
             if self.overlay.is_empty() && self.up(slot, place.row + count - 1) {
                 let sums = self.sums(slot, place.row..place.row + count);
                 if sums.iter().any(|s| *s != UNWRITTEN) {
@@ -193,7 +192,7 @@ impl Group {
         self.judge(&mut done.got);
         let mut needed = BTreeSet::new();
         for block in &done.left {
-            let place = self.geometry().locate(plan.first + block);
+            let place = self.locate(plan.first + block);
             self.sources(place.set, place.row, &[place.role], &mut needed);
             if needed.len() >= MOST {
                 break;
@@ -209,7 +208,7 @@ impl Group {
 
     fn gather_all(&mut self, plan: &ReadPlan, left: &[u64], out: &mut [u8]) -> Result<(), Error> {
         for block in left {
-            let place = self.geometry().locate(plan.first + block);
+            let place = self.locate(plan.first + block);
             let got = self.gather(place.set, place.row, &[place.role])?;
             plan.put(*block, &got[0], out);
         }
@@ -223,8 +222,8 @@ impl Group {
         let mut out: Vec<(u64, bool)> = Vec::new();
         let mut from = at;
         while from < at + len {
-            let place = self.geometry().locate(from / block);
-            let slot = self.geometry().slot(place.set, place.row, place.role);
+            let place = self.locate(from / block);
+            let slot = self.slot(&place);
             // What a member that is out of service had is not known: it counts as data.
             let data = !self.up(slot, place.row) || self.sum(slot, place.row) != UNWRITTEN;
             let to = ((from / block + 1) * block).min(at + len);
@@ -247,7 +246,7 @@ impl Group {
     }
 
     fn fetch(&mut self, set: u32, row: u64, role: usize) -> Fetched {
-        let slot = self.geometry().slot(set, row, role);
+        let slot = self.slot(&Place { set, row, role });
         if let Some((content, _)) = self.overlay.get(&(slot, row)) {
             return Fetched::Good(content.to_vec());
         }
@@ -283,7 +282,7 @@ impl Group {
     /// The content of the `wanted` roles of a row, reconstructed where it has to be. Wrong blocks that are found on the
     /// way are corrected on their members.
     pub(crate) fn gather(&mut self, set: u32, row: u64, wanted: &[usize]) -> Result<Vec<Vec<u8>>, Error> {
-        let n = self.geometry().n();
+        let (k, n) = (self.shape(row).k, self.shape(row).n());
         let mut have: Vec<Option<Vec<u8>>> = vec![None; n];
         let (mut bad, mut asked) = (Vec::new(), vec![false; n]);
         for &role in wanted {
@@ -291,7 +290,7 @@ impl Group {
         }
         if wanted.iter().any(|role| have[*role].is_none()) {
             for role in 0..n {
-                if have.iter().flatten().count() >= self.geometry().k {
+                if have.iter().flatten().count() >= k {
                     break;
                 }
                 self.ask(set, row, role, &mut have, &mut bad, &mut asked);
@@ -342,18 +341,18 @@ impl Group {
             .collect();
         let present: Vec<(usize, &[u8])> =
             have.iter().enumerate().filter_map(|(r, c)| c.as_ref().map(|c| (r, &c[..]))).collect();
-        if present.len() < self.geometry().k {
+        if present.len() < self.shape(row).k {
             return Err(Error::Lost { set, row, why: "too few of its blocks can be read" });
         }
         let mut made = vec![vec![0; BLOCK]; missing.len()];
         let mut out: Vec<&mut [u8]> = made.iter_mut().map(|b| &mut b[..]).collect();
-        self.code.reconstruct(&present, &missing, &mut out).map_err(|_| Error::Lost {
+        self.code(row).reconstruct(&present, &missing, &mut out).map_err(|_| Error::Lost {
             set,
             row,
             why: "the code refuses its blocks",
         })?;
         for (role, content) in missing.into_iter().zip(made) {
-            let slot = self.geometry().slot(set, row, role);
+            let slot = self.slot(&Place { set, row, role });
             if bad.contains(&role) {
                 let sum = self.sum(slot, row);
                 if sum != UNKNOWN && self.summer.of(slot, row, &content)[0] != sum {
@@ -371,7 +370,7 @@ impl Group {
 
     /// Writes a block again that was wrong.
     fn correct(&mut self, set: u32, row: u64, role: usize, content: &[u8]) {
-        let slot = self.geometry().slot(set, row, role);
+        let slot = self.slot(&Place { set, row, role });
         if !self.up(slot, row) {
             return;
         }

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use ashlar_environment::time::Instant;
 
+use ashlar_erasure::Code;
+
 use crate::Error;
 use crate::batch::{Batch, Outcome, Site};
 use crate::coder::{Batching, Cpu};
@@ -161,7 +163,7 @@ impl Group {
         Ok(())
     }
 
-    fn prepare(&self, device: Device, force: bool) -> Result<Member, Error> {
+    pub(crate) fn prepare(&self, device: Device, force: bool) -> Result<Member, Error> {
         self.suits(&device, force)?;
         let name = device.name.clone();
         Member::format(device, new_id()?, &self.layout)
@@ -247,17 +249,24 @@ impl Group {
 
     /// Rebuilds rows in batches; what no batch could do, row by row.
     fn rebuild_rows(&mut self, slot: usize, rows: Range<u64>) -> Result<(), Error> {
-        let g = *self.geometry();
-        let per_batch = (self.batching.bytes / (g.k * BLOCK)).max(1) as u64;
         let mut at = rows.start;
         while at < rows.end && self.members[slot].is_some() {
+            let g = *self.shape(at);
+            let to = self.one_shape(at..rows.end).end;
+            if slot >= g.members() {
+                // Rows that have not their new shape yet have no block on it.
+                at = to;
+                continue;
+            }
+            let per_batch = (self.batching.bytes / (g.k * BLOCK)).max(1) as u64;
             let mut batches = Vec::new();
-            while at < rows.end && batches.len() < WINDOW {
-                let end = whole_strips(at, (at + per_batch).min(rows.end), g.strip_blocks);
+            while at < to && batches.len() < WINDOW {
+                let end = whole_strips(at, (at + per_batch).min(to), g.strip_blocks);
                 batches.push(self.plan(slot, at..end));
                 at = end;
             }
-            let outcomes = self.run_batches(slot, &batches, per_batch as usize * BLOCK);
+            let code = self.code(to - 1).clone();
+            let outcomes = self.run_batches(slot, &code, &batches, per_batch as usize * BLOCK);
             // The rows of these batches are done one by one, those of later batches by the CPU.
             if let Some(error) = outcomes.iter().find_map(|o| o.coder.clone()) {
                 self.coder_failed(error);
@@ -269,14 +278,15 @@ impl Group {
         Ok(())
     }
 
-    fn run_batches(&mut self, slot: usize, batches: &[Batch], output: usize) -> Vec<Outcome> {
-        if self.workers.is_empty() {
-            let made = threads::workers(&self.batching, &self.code, output * self.geometry().k, output);
+    fn run_batches(&mut self, slot: usize, code: &Code, batches: &[Batch], output: usize) -> Vec<Outcome> {
+        let of = (code.k(), code.m());
+        if self.workers.is_empty() || self.workers_of != of {
+            let made = threads::workers(&self.batching, code, output * code.k(), output);
             self.workers = made.unwrap_or_else(|e| {
                 self.coder_failed(e);
-                threads::workers(&self.batching, &self.code, output * self.geometry().k, output)
-                    .unwrap_or_default()
+                threads::workers(&self.batching, code, output * code.k(), output).unwrap_or_default()
             });
+            self.workers_of = of;
         }
         if let Some(member) = &mut self.members[slot] {
             member.mark();
@@ -319,9 +329,9 @@ impl Group {
     }
 
     fn rebuild_row(&mut self, slot: usize, row: u64) -> Result<(), Error> {
-        let set = self.geometry().set(slot);
-        let role = self.geometry().role(slot, row);
-        let slots: Vec<usize> = (0..self.geometry().n()).map(|r| self.geometry().slot(set, row, r)).collect();
+        let g = self.shape(row);
+        let (set, role) = (g.set(slot), g.role(slot, row));
+        let slots = g.slots(set, row);
         let unwritten = slots.iter().all(|s| !self.up(*s, row) || self.sum(*s, row) == UNWRITTEN);
         if unwritten {
             if self.members[slot].is_some() {

@@ -146,6 +146,9 @@ impl Group {
                 continue;
             }
             self.counters.replayed += 1;
+            if let Some(growth) = &self.superblock.growth {
+                self.moved = self.moved.max(parts.entry.moved.min(growth.to.rows()));
+            }
             for c in &parts.entry.changes {
                 let place = (usize::from(c.slot), c.row);
                 let content = parts.content.remove(&place);
@@ -173,7 +176,7 @@ impl Group {
 
     fn resync_row(&mut self, set: u32, row: u64) -> Result<(), Error> {
         let (k, n) = (self.geometry().k, self.geometry().n());
-        let slots: Vec<usize> = (0..n).map(|role| self.geometry().slot(set, row, role)).collect();
+        let slots = self.geometry().slots(set, row);
         let mut data = vec![vec![0; BLOCK]; k];
         let (mut written, mut absent) = (false, false);
         for (role, content) in data.iter_mut().enumerate() {

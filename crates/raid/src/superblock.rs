@@ -20,6 +20,8 @@ use crate::geometry::{BLOCK, Geometry, Level};
 
 /// Version of the on-drive format of a group.
 pub const FORMAT: u32 = 1;
+/// The version while a group grows: releases that cannot go on with that refuse it.
+pub const FORMAT_GROWING: u32 = 2;
 /// Bytes of each of the two places.
 pub(crate) const LEN: usize = 4 * BLOCK;
 const MAGIC: &[u8; 8] = b"ASHLRAID";
@@ -125,6 +127,15 @@ pub struct Settings {
     pub checked_ms: u64,
 }
 
+/// A group gets another shape: it grows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Growth {
+    /// The shape that it gets.
+    pub to: Geometry,
+    /// Rows below this one have it; entries of the journal may say that further ones have.
+    pub moved: u64,
+}
+
 /// What all members of a group agree on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
@@ -152,6 +163,8 @@ pub struct Superblock {
     pub volumes: Vec<Volume>,
     /// What its owner keeps with it.
     pub settings: Settings,
+    /// The growth that is under way. `slots` has the members of both shapes.
+    pub growth: Option<Growth>,
 }
 
 impl Superblock {
@@ -164,24 +177,12 @@ impl Superblock {
         let g = &self.geometry;
         let mut w = Writer::with_capacity(LEN);
         w.raw(MAGIC);
-        w.u32(FORMAT);
+        w.u32(if self.growth.is_some() { FORMAT_GROWING } else { FORMAT });
         w.raw(&self.group);
         w.u64(self.generation);
         w.raw(device);
         w.bytes(self.name.as_bytes());
-        let (level, a, b) = match g.level {
-            Level::Raid0 => (0, 0, 0),
-            Level::Raid1 => (1, 0, 0),
-            Level::Raid10 => (10, 0, 0),
-            Level::Raid5 => (5, 0, 0),
-            Level::Raid6 => (6, 0, 0),
-            Level::Coded { k, m } => (7, u16::from(k), u16::from(m)),
-            Level::Raid50 { sets } => (50, sets, 0),
-            Level::Raid60 { sets } => (60, sets, 0),
-        };
-        w.u8(level);
-        w.u16(a);
-        w.u16(b);
+        put_level(&mut w, g.level);
         w.u64(g.strip_blocks);
         w.u64(g.stripes);
         w.u8(match self.policy {
@@ -214,6 +215,11 @@ impl Superblock {
         w.list(&settings.offline.iter().copied().collect::<Vec<u16>>(), |w, position| w.u16(*position));
         w.u32(settings.check_interval_s);
         w.u64(settings.checked_ms);
+        if let Some(growth) = &self.growth {
+            w.u16(g.members() as u16);
+            put_level(&mut w, growth.to.level);
+            w.u64(growth.moved);
+        }
         let mut out = w.into_vec();
         assert!(out.len() <= LEN - 32, "the limits of names and lists keep a superblock in its place");
         out.resize(LEN - 32, 0);
@@ -240,26 +246,14 @@ impl Superblock {
             return Err(Checksum("superblock"));
         }
         let format = r.u32()?;
-        if format != FORMAT {
+        if format != FORMAT && format != FORMAT_GROWING {
             return Err(Version { what: "superblock", found: format });
         }
         let group = r.array()?;
         let generation = r.u64()?;
         let device = r.array()?;
         let name = r.string()?;
-        let (level, a, b) = (r.u8()?, r.u16()?, r.u16()?);
-        let small = |v: u16| u8::try_from(v).map_err(|_| Malformed("level"));
-        let level = match level {
-            0 => Level::Raid0,
-            1 => Level::Raid1,
-            10 => Level::Raid10,
-            5 => Level::Raid5,
-            6 => Level::Raid6,
-            7 => Level::Coded { k: small(a)?, m: small(b)? },
-            50 => Level::Raid50 { sets: a },
-            60 => Level::Raid60 { sets: a },
-            _ => return Err(Malformed("level")),
-        };
+        let level = get_level(&mut r)?;
         let (strip_blocks, stripes) = (r.u64()?, r.u64()?);
         let policy = match r.u8()? {
             0 => Policy::Journal,
@@ -295,8 +289,21 @@ impl Superblock {
         if blocks * BLOCK as u128 > i64::MAX as u128 {
             return Err(Malformed("geometry"));
         }
-        let geometry = Geometry::new(level, slots.len(), strip_blocks * BLOCK as u64, stripes * strip_blocks)
-            .map_err(|_| Malformed("geometry"))?;
+        let shape = |level, members| {
+            Geometry::new(level, members, strip_blocks * BLOCK as u64, stripes * strip_blocks)
+                .map_err(|_| Malformed("geometry"))
+        };
+        let (geometry, growth) = if format == FORMAT_GROWING {
+            let geometry = usize::from(r.u16()?);
+            let (to, moved) = (get_level(&mut r)?, r.u64()?);
+            let (geometry, to) = (shape(level, geometry)?, shape(to, slots.len())?);
+            if to.grows_from(&geometry).is_err() || moved > to.rows() {
+                return Err(Malformed("growth"));
+            }
+            (geometry, Some(Growth { to, moved }))
+        } else {
+            (shape(level, slots.len())?, None)
+        };
         let whole = Superblock {
             group,
             generation,
@@ -310,7 +317,40 @@ impl Superblock {
             spares,
             volumes,
             settings,
+            growth,
         };
         Ok((whole, device))
     }
+}
+
+fn put_level(w: &mut Writer, level: Level) {
+    let (level, a, b) = match level {
+        Level::Raid0 => (0, 0, 0),
+        Level::Raid1 => (1, 0, 0),
+        Level::Raid10 => (10, 0, 0),
+        Level::Raid5 => (5, 0, 0),
+        Level::Raid6 => (6, 0, 0),
+        Level::Coded { k, m } => (7, u16::from(k), u16::from(m)),
+        Level::Raid50 { sets } => (50, sets, 0),
+        Level::Raid60 { sets } => (60, sets, 0),
+    };
+    w.u8(level);
+    w.u16(a);
+    w.u16(b);
+}
+
+fn get_level(r: &mut Reader<'_>) -> Result<Level, ashlar_format::Error> {
+    let wrong = ashlar_format::Error::Malformed("level");
+    let (level, a, b) = (r.u8()?, r.u16()?, r.u16()?);
+    Ok(match (level, u8::try_from(a), u8::try_from(b)) {
+        (0, ..) => Level::Raid0,
+        (1, ..) => Level::Raid1,
+        (10, ..) => Level::Raid10,
+        (5, ..) => Level::Raid5,
+        (6, ..) => Level::Raid6,
+        (7, Ok(k), Ok(m)) => Level::Coded { k, m },
+        (50, ..) => Level::Raid50 { sets: a },
+        (60, ..) => Level::Raid60 { sets: a },
+        _ => return Err(wrong),
+    })
 }

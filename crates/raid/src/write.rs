@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::content::{Content, Staged};
-use crate::geometry::BLOCK;
+use crate::geometry::{BLOCK, Place};
 use crate::group::Group;
 use crate::journal::{Change, MAX_CHANGES};
 use crate::sums::{UNKNOWN, UNWRITTEN};
@@ -109,7 +109,7 @@ impl Group {
         let mut whole = vec![0; blocks as usize * BLOCK];
         let last = blocks as usize - 1;
         for i in if last == 0 { vec![0] } else { vec![0, last] } {
-            let place = self.geometry().locate(first + i as u64);
+            let place = self.locate(first + i as u64);
             let got = self.gather(place.set, place.row, &[place.role])?;
             whole[i * BLOCK..(i + 1) * BLOCK].copy_from_slice(&got[0]);
         }
@@ -122,7 +122,7 @@ impl Group {
     pub(crate) fn rows_of(&self, first: u64, blocks: u64) -> BTreeMap<(u32, u64), Vec<(usize, usize)>> {
         let mut rows: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for i in 0..blocks {
-            let place = self.geometry().locate(first + i);
+            let place = self.locate(first + i);
             rows.entry((place.set, place.row)).or_default().push((place.role, i as usize));
         }
         rows
@@ -132,9 +132,8 @@ impl Group {
         let mut entry: Vec<Staged> = Vec::new();
         let mut at_once: Vec<(Change, Content)> = Vec::new();
         for ((set, row), parts) in self.rows_of(first, (data.len() / BLOCK) as u64) {
-            let whole = parts.len() == self.geometry().k;
-            let slots: Vec<usize> =
-                (0..self.geometry().n()).map(|role| self.geometry().slot(set, row, role)).collect();
+            let whole = parts.len() == self.shape(row).k;
+            let slots = self.shape(row).slots(set, row);
             let in_place =
                 |me: &Group| slots.iter().any(|s| me.overlay.get(&(*s, row)).is_some_and(|(_, p)| *p));
             let unwritten = |me: &Group| slots.iter().any(|s| me.discarded.contains(&(*s, row)));
@@ -180,7 +179,7 @@ impl Group {
         let blocks = new.iter().map(|(role, data)| (*role, data.to_vec())).chain(parity);
         let mut out = Vec::new();
         for (role, content) in blocks {
-            let slot = self.geometry().slot(set, row, role);
+            let slot = self.slot(&Place { set, row, role });
             if self.up(slot, row) {
                 // The page has to be in memory when the checksum is set.
                 self.sum(slot, row);
@@ -197,14 +196,14 @@ impl Group {
         row: u64,
         new: &[(usize, &[u8])],
     ) -> Result<Vec<(usize, Vec<u8>)>, Error> {
-        let (k, n) = (self.geometry().k, self.geometry().n());
+        let (k, n) = (self.shape(row).k, self.shape(row).n());
         let parity = self.parity_in_service(set, row);
         if parity.is_empty() {
             return Ok(Vec::new());
         }
         let roles: Vec<usize> = new.iter().map(|(role, _)| *role).collect();
-        let (others, changed) = self.either(&roles, &parity);
-        let code = self.code.clone();
+        let (others, changed) = self.either(row, &roles, &parity);
+        let code = self.code(row).clone();
         let mut made = vec![vec![0; BLOCK]; n - k];
         if self.reads(set, row, &others) <= self.reads(set, row, &changed) {
             let old = self.gather(set, row, &others)?;
@@ -229,13 +228,13 @@ impl Group {
 
     /// Parity roles of a row whose members are in service for it.
     fn parity_in_service(&self, set: u32, row: u64) -> Vec<usize> {
-        let g = self.geometry();
+        let g = self.shape(row);
         (g.k..g.n()).filter(|role| self.up(g.slot(set, row, *role), row)).collect()
     }
 
     /// The two sets of roles of which the parity can be made when these data roles change: the other data, or what changes.
-    fn either(&self, new: &[usize], parity: &[usize]) -> (Vec<usize>, Vec<usize>) {
-        let others = (0..self.geometry().k).filter(|role| !new.contains(role)).collect();
+    fn either(&self, row: u64, new: &[usize], parity: &[usize]) -> (Vec<usize>, Vec<usize>) {
+        let others = (0..self.shape(row).k).filter(|role| !new.contains(role)).collect();
         (others, new.iter().chain(parity).copied().collect())
     }
 
@@ -245,7 +244,7 @@ impl Group {
         if parity.is_empty() {
             return Vec::new();
         }
-        let (others, changed) = self.either(new, &parity);
+        let (others, changed) = self.either(row, new, &parity);
         if self.reads(set, row, &others) <= self.reads(set, row, &changed) { others } else { changed }
     }
 
@@ -253,12 +252,12 @@ impl Group {
     fn reads(&mut self, set: u32, row: u64, roles: &[usize]) -> usize {
         let mut reads = 0;
         for role in roles {
-            let slot = self.geometry().slot(set, row, *role);
+            let slot = self.slot(&Place { set, row, role: *role });
             if self.overlay.contains_key(&(slot, row)) {
                 continue;
             }
             if !self.up(slot, row) {
-                return self.geometry().k;
+                return self.shape(row).k;
             }
             let here = self.old.contains_key(&(slot, row));
             reads += usize::from(!here && self.sum(slot, row) != UNWRITTEN);
@@ -294,14 +293,13 @@ impl Group {
         let zeros = vec![0; BLOCK];
         let mut entry: Vec<Staged> = Vec::new();
         for ((set, row), parts) in self.rows_of(first, blocks) {
-            if parts.len() < self.geometry().k {
+            if parts.len() < self.shape(row).k {
                 for (_, i) in parts {
                     self.write_range(first + i as u64, &zeros)?;
                 }
                 continue;
             }
-            let slots: Vec<usize> =
-                (0..self.geometry().n()).map(|role| self.geometry().slot(set, row, role)).collect();
+            let slots = self.shape(row).slots(set, row);
             if slots.iter().any(|s| self.overlay.get(&(*s, row)).is_some_and(|(_, p)| *p)) {
                 self.append(std::mem::take(&mut entry))?;
                 self.commit()?;

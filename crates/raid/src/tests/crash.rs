@@ -22,7 +22,7 @@ const EXHAUSTIVE: u32 = 3;
 /// The contents of a block: identity, and the positions of the log at its request and its answer.
 pub(super) type Past = Vec<(u64, usize, usize)>;
 
-fn allowed(past: &Past, position: usize) -> Vec<u64> {
+pub(super) fn allowed(past: &Past, position: usize) -> Vec<u64> {
     let last = past.iter().rposition(|(_, _, answered)| *answered <= position);
     let initial = last.is_none().then_some(0);
     let later = past[last.unwrap_or(0)..].iter().filter(|(_, asked, _)| *asked <= position);
@@ -99,7 +99,7 @@ pub(super) fn live(s: &Scenario) -> Lived {
     Lived { disk: rig.disk.clone(), devices, count, from, pasts }
 }
 
-fn batch(group: &mut Group, rig: &Rig, random: &mut Seeded, pasts: &mut [Past], next: &mut u64) {
+pub(super) fn batch(group: &mut Group, rig: &Rig, random: &mut Seeded, pasts: &mut [Past], next: &mut u64) {
     let row = group.geometry().k as u64 * u64::from(group.geometry().sets);
     let blocks = pasts.len() as u64;
     let mut ranges: Vec<(u64, u64, bool)> = Vec::new();
@@ -236,7 +236,7 @@ pub(super) fn enumerate(s: &Scenario) -> usize {
 }
 
 /// An image with the unflushed blocks whose bit is set; none: with random sectors of them.
-fn subset(crash: &Crash, kept: Option<u64>, random: &mut Seeded) -> SimDisk {
+pub(super) fn subset(crash: &Crash, kept: Option<u64>, random: &mut Seeded) -> SimDisk {
     let mut call = 0u64;
     crash.image(|| {
         call += 1;

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use super::rig::*;
 use crate::journal::{self, Change, Entry, Position};
 use crate::{
-    Device, Error, Geometry, Group, Level, MemberState, Plan, Policy, Settings, Slot, Superblock, Volume,
+    Device, Error, Geometry, Group, Growth, Level, MemberState, Plan, Policy, Settings, Slot, Superblock,
+    Volume,
 };
 
 fn example() -> Superblock {
@@ -29,6 +30,7 @@ fn example() -> Superblock {
         spares: vec![[9; 16]],
         volumes: vec![Volume { name: "v1".into(), start: 256, blocks: 1000 }],
         settings: Settings::default(),
+        growth: None,
     }
 }
 
@@ -53,13 +55,45 @@ fn superblock_keeps_its_bytes() {
     let sum = ashlar_checksum::frame_hash(&[0; 4], &[&bytes]);
     assert_eq!(sum[..8], GOLDEN_SUPERBLOCK, "{:?}", &sum[..8]);
     let at = Position { group: [1; 16], slot: 2, epoch: 3, ordinal: 4 };
-    let entry = Entry { sequence: 5, content: true, changes: vec![Change { slot: 2, row: 6, sum: 7 }] };
+    let entry =
+        Entry { sequence: 5, content: true, moved: 0, changes: vec![Change { slot: 2, row: 6, sum: 7 }] };
     let part = [journal::encode(&at, &entry, &[&content(8)]), content(8)].concat();
     assert_eq!(journal::decode(&at, &part), Some((entry, 8192)));
     let le = |from: usize| u64::from_le_bytes(std::array::from_fn(|i| part[from + i]));
     assert_eq!((&part[..8], &part[8..24], &part[24..26]), (&b"ASHLRENT"[..], &[1; 16][..], &[2, 0][..]));
     assert_eq!([le(26), le(34), le(42)], [3, 4, 5]);
     assert_eq!((part[50], &part[51..53], &part[53..55], le(55), le(63)), (1, &[1, 0][..], &[2, 0][..], 6, 7));
+    assert_eq!(le(71), 0, "as in releases that did not know growth");
+    let entry =
+        Entry { sequence: 5, content: false, moved: 9, changes: vec![Change { slot: 1, row: 6, sum: 7 }] };
+    let part = journal::encode(&at, &entry, &[]);
+    assert_eq!((&part[53..55], part[71], &part[72..4064]), (&[1, 0][..], 9, &[0; 3992][..]));
+    assert_eq!(journal::decode(&at, &part), Some((entry, 4096)));
+}
+
+#[test]
+fn growth_is_behind_the_settings_and_has_another_number() {
+    let shape = |members| Geometry::new(Level::Raid6, members, 64 << 10, 4096).unwrap();
+    let mut slots = example().slots;
+    slots.push(Slot { device: [8; 16], state: MemberState::Online });
+    let settings = Settings { checked_ms: 1 << 60, ..Settings::default() };
+    let growing = |moved| Superblock {
+        slots: slots.clone(),
+        settings: settings.clone(),
+        growth: Some(Growth { to: shape(6), moved }),
+        ..example()
+    };
+    let bytes = growing(77).encode(&[3; 16]);
+    assert_eq!(Superblock::decode(&bytes), Ok((growing(77), [3; 16])));
+    assert_eq!(bytes[8..12], [2, 0, 0, 0]);
+    let end = bytes.len() - 32 - bytes[..bytes.len() - 32].iter().rev().position(|b| *b != 0).unwrap();
+    // Members of the old shape, the new level and its numbers, the first row that has not moved; behind the last setting.
+    assert_eq!(bytes[end - 9..end], [16, 5, 0, 6, 0, 0, 0, 0, 77]);
+    // Nothing moves beyond the end, and no shape gets smaller.
+    assert!(Superblock::decode(&growing(4097).encode(&[3; 16])).is_err());
+    let shrinks =
+        Superblock { geometry: shape(6), growth: Some(Growth { to: shape(6), moved: 0 }), ..growing(0) };
+    assert!(Superblock::decode(&shrinks.encode(&[3; 16])).is_err());
 }
 
 const GOLDEN_SUPERBLOCK: [u8; 8] = [18, 98, 131, 73, 190, 99, 137, 19];
@@ -78,7 +112,7 @@ proptest! {
         let position = Position { group: [1; 16], slot: 2, epoch: 3, ordinal: 4 };
         prop_assert_eq!(journal::decode(&position, &bytes), None);
         // Noise after a valid start.
-        let entry = Entry { sequence: 5, content: true, changes: vec![Change { slot: 2, row: 6, sum: 7 }; 9] };
+        let entry = Entry { sequence: 5, content: true, moved: 0, changes: vec![Change { slot: 2, row: 6, sum: 7 }; 9] };
         let mut part = journal::encode(&position, &entry, &[]);
         let n = bytes.len().min(part.len() - at);
         part[at..at + n].copy_from_slice(&bytes[..n]);
@@ -89,7 +123,7 @@ proptest! {
     #[test]
     fn another_place_is_not_accepted(slot in 0u16..4, epoch in 0u64..4, ordinal in 0u64..4) {
         let at = Position { group: [1; 16], slot: 1, epoch: 1, ordinal: 1 };
-        let entry = Entry { sequence: 5, content: false, changes: vec![Change { slot: 1, row: 6, sum: 7 }] };
+        let entry = Entry { sequence: 5, content: false, moved: 0, changes: vec![Change { slot: 1, row: 6, sum: 7 }] };
         let part = journal::encode(&at, &entry, &[]);
         let other = Position { slot, epoch, ordinal, ..at };
         prop_assert_eq!(journal::decode(&other, &part).is_some(), other == at);

@@ -6,6 +6,7 @@ mod domains;
 mod faults;
 mod format;
 mod geometry;
+mod growth;
 mod history;
 mod rebuild;
 mod requests;
