@@ -73,21 +73,26 @@ impl Group {
         let to = self.grown(grow, joining.len())?;
         self.are_suitable(grow, &to, &joining)?;
         let mut ids = Vec::new();
+        let mut prepared = Ok(());
         for joining in joining {
-            let id = match joining {
-                Joining::Spare(name) => self.spares.iter().find(|m| m.name == name).map(|m| m.id),
-                Joining::Device(device) => {
-                    let member = self.prepare(device, grow.force)?;
-                    let id = member.id;
-                    self.superblock.spares.push(id);
-                    self.spares.push(member);
-                    Some(id)
-                }
-            };
-            ids.extend(id);
+            match joining {
+                Joining::Spare(name) => ids.extend(self.spares.iter().find(|m| m.name == name).map(|m| m.id)),
+                Joining::Device(device) => match self.prepare(device, grow.force) {
+                    Ok(member) => {
+                        ids.push(member.id);
+                        self.superblock.spares.push(member.id);
+                        self.spares.push(member);
+                    }
+                    Err(error) => {
+                        prepared = Err(error);
+                        break;
+                    }
+                },
+            }
         }
         self.unsettled = true;
         self.settle()?;
+        prepared?;
         self.begin(to, &ids)
     }
 
@@ -118,7 +123,23 @@ impl Group {
         };
         let to = Geometry::new(level, members, g.strip_blocks * BLOCK as u64, g.rows())?;
         to.grows_from(&g)?;
+        self.tolerates(&to)?;
         Ok(to)
+    }
+
+    /// Refuses a shape whose sets cannot do without the members that are out of service: its other members are in service.
+    fn tolerates(&self, to: &Geometry) -> Result<(), Error> {
+        let slots = self.superblock.slots.iter().enumerate();
+        let down: Vec<u32> =
+            slots.filter(|(_, s)| s.state != MemberState::Online).map(|(s, _)| to.set(s)).collect();
+        let worst = down.iter().map(|set| down.iter().filter(|s| *s == set).count()).max().unwrap_or(0);
+        if worst > to.m {
+            return Err(Error::State(format!(
+                "{worst} drives of a set of level {} would be out of service: rebuild them first",
+                to.level
+            )));
+        }
+        Ok(())
     }
 
     /// Whether these can become members. Writes nothing.
@@ -157,6 +178,7 @@ impl Group {
     fn begin(&mut self, to: Geometry, ids: &[[u8; 16]]) -> Result<(), Error> {
         let code = Code::new(to.k, to.m).map_err(|e| Error::Layout(e.to_string()))?;
         self.checkpoint()?;
+        self.tolerates(&to)?;
         let (new, spares): (Vec<Member>, Vec<Member>) =
             std::mem::take(&mut self.spares).into_iter().partition(|m| ids.contains(&m.id));
         self.spares = spares;

@@ -7,6 +7,7 @@ mod faults;
 mod format;
 mod geometry;
 mod growth;
+mod growth_crash;
 mod history;
 mod rebuild;
 mod requests;
