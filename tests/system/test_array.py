@@ -314,6 +314,126 @@ def test_kill_during_writes_loses_nothing_that_was_answered(array, degraded):
     a.stop()
 
 
+def test_a_group_grows_while_fio_verifies(array):
+    """RAID 5 of four drives gets a fifth one, then RAID 6 of six, killed twice on the way, and the second time goes on elsewhere."""
+    a = array().start()
+    files = a.make(6)
+    a.run("create", "dg", "raid5", *files[:4], "--journal", "4MiB", "--strip", "16KiB")
+    a.run("create", "vd", "dg0", "64MiB")
+    uri, before = a.uri("dg0/vd0"), a.group()
+    fio(uri, "--rw=write", "--size=64m", "--bs=64k")
+    pattern = random.Random(7).randbytes(2 * MIB)
+    Client(a.nbd, "dg0/vd0").write(60 * MIB, pattern)
+    refused = a.run("grow", "dg", "dg0", files[4], "--level", "raid0", check=False)
+    assert refused.returncode == 2 and "less parity" in refused.stdout, refused.stdout
+    a.run("edit", "dg", "dg0", "rebuild_speed", "low")
+    begun = json.loads(a.run("grow", "dg", "dg0", files[4]).stdout)["groups"][0]
+    assert begun["growth"]["size"] > begun["size"] == before["size"] and len(begun["drives"]) == 5
+    assert a.run("grow", "dg", "dg0", files[5], check=False).returncode == 1, "one at a time"
+    until(lambda: a.group()["growth"]["progress"]["done"] > 0, 60)
+    a.kill()
+    listed = a.ask("describe", "dg", "dg0", a.members)[0]
+    assert listed["growth"]["level"] == "5" and listed["growth"]["progress"]["rows"] > 0, listed
+    a.start()
+    assert Client(a.nbd, "dg0/vd0").read(60 * MIB, 2 * MIB) == pattern
+    assert a.group()["growth"]["progress"]["done"] < a.group()["growth"]["progress"]["rows"]
+    text = subprocess.run([ASHLAR, "array", "--socket", a.socket, "describe", "dg", "dg0"], capture_output=True, text=True)
+    assert "growth to RAID 5 of" in text.stdout, text.stdout
+    # Writes and reads of the client while rows move under them.
+    fio(uri, "--rw=randrw", "--size=48m", "--io_size=24m")
+    a.run("edit", "dg", "dg0", "rebuild_speed", "high")
+    fio(uri, "--rw=randrw", "--size=48m", "--io_size=24m", "--bs=512-64k", "--bs_unaligned")
+    a.run("progress", "dg0", "--watch")
+    grown = a.group()
+    assert (grown["state"], grown["growth"], grown["data"], grown["parity"]) == ("OPTIMAL", None, 4, 1)
+    assert grown["size"] == begun["growth"]["size"] and 3 * grown["size"] == 4 * before["size"]
+    assert Client(a.nbd, "dg0/vd0").read(60 * MIB, 2 * MIB) == pattern
+    a.run("create", "vd", "dg0", "24MiB")
+    fio(a.uri("dg0/vd1"), "--rw=randrw", "--size=24m")
+    # More parity; what was a hot spare becomes a drive. A drive is taken out on the way.
+    a.run("edit", "pd", files[5], "marker", "hotspare")
+    a.run("edit", "dg", "dg0", "rebuild_speed", "low")
+    a.run("grow", "dg", "dg0", files[5], "--level", "raid6")
+    until(lambda: a.group()["growth"]["progress"]["done"] > 0, 60)
+    a.run("edit", "pd", "dg0/1", "marker", "offline")
+    assert a.group()["state"] == "DEGRADED"
+    fio(uri, "--rw=randrw", "--size=48m", "--io_size=8m")
+    a.kill()
+    elsewhere = array().start()
+    elsewhere.run("import", "dg", *files)
+    assert elsewhere.group()["growth"]["level"] == "6"
+    elsewhere.run("edit", "dg", "dg0", "rebuild_speed", "high")
+    fio(elsewhere.uri("dg0/vd0"), "--rw=randrw", "--size=48m", "--io_size=16m")
+    elsewhere.run("progress", "dg0", "--watch")
+    assert [elsewhere.group()[key] for key in ("level", "data", "parity", "growth")] == ["6", 4, 2, None]
+    assert Client(elsewhere.nbd, "dg0/vd0").read(60 * MIB, 2 * MIB) == pattern
+    # It tolerates two now: without two of them everything is read; then it is whole again.
+    elsewhere.run("edit", "pd", "dg0/4", "marker", "offline")
+    assert Client(elsewhere.nbd, "dg0/vd0").read(60 * MIB, 2 * MIB) == pattern
+    for drive in ("dg0/1", "dg0/4"):
+        elsewhere.run("edit", "pd", drive, "marker", "online")
+    elsewhere.wait("OPTIMAL")
+    check = elsewhere.run("start", "cc", "dg0", "--mode", "stop_on_error", "--wait")
+    assert json.loads(check.stdout)["check"]["mismatches"] == 0
+    elsewhere.stop()
+
+
+def test_kills_during_growth_lose_nothing_that_was_answered(array):
+    """As above, each thread with blocks of its own, killed again and again until the group has grown."""
+    a = array().start()
+    files = a.make(5, "24MiB")
+    a.run("create", "dg", "raid5", *files[:4], "--journal", "1MiB", "--strip", "4KiB")
+    a.run("create", "vd", "dg0", "32MiB")
+    threads, blocks, kills = 4, 256, 6
+    answered = [{} for _ in range(threads)]
+    under_way = [None] * threads
+    first = Client(a.nbd, "dg0/vd0")
+    for at in range(0, blocks * 32, 256):
+        first.write(at * 4096, b"".join(content(block, 0) for block in range(at, at + 256)))
+    a.run("edit", "dg", "dg0", "rebuild_speed", "low")
+    a.run("grow", "dg", "dg0", files[4])
+
+    def load(me):
+        numbers = random.Random(me * 100 + len(answered[me]))
+        try:
+            client = Client(a.nbd, "dg0/vd0")
+            while True:
+                block = numbers.randrange(blocks) * 32 + me
+                number = answered[me].get(block, 0) + 1
+                under_way[me] = (block, number)
+                client.write(block * 4096, content(block, number))
+                answered[me][block], under_way[me] = number, None
+        except OSError:
+            pass
+
+    for turn in range(kills):
+        workers = [threading.Thread(target=load, args=(me,)) for me in range(threads)]
+        [w.start() for w in workers]
+        time.sleep(0.5)
+        a.kill()
+        [w.join(60) for w in workers]
+        a.start()
+        client = Client(a.nbd, "dg0/vd0")
+        for me in range(threads):
+            for block in range(me, blocks * 32, 32):
+                found = client.read(block * 4096, 4096)
+                allowed = {answered[me].get(block, 0)}
+                if under_way[me] and under_way[me][0] == block:
+                    allowed.add(under_way[me][1])
+                number = struct.unpack(">Q", found[8:16])[0]
+                assert number in allowed and found == content(block, number), (turn, block, number, allowed)
+                answered[me][block] = number
+            under_way[me] = None
+        assert turn > 0 or a.group()["growth"], "it still grows after the first of the kills"
+    a.run("edit", "dg", "dg0", "rebuild_speed", "high")
+    a.run("progress", "dg0", "--watch")
+    assert (a.group()["growth"], a.group()["data"]) == (None, 4)
+    assert sum(len(x) for x in answered) == threads * blocks
+    check = a.run("start", "cc", "dg0", "--mode", "stop_on_error", "--wait")
+    assert json.loads(check.stdout)["check"]["mismatches"] == 0
+    a.stop()
+
+
 def test_tls_with_client_certificates(array, tmp_path):
     keys = tmp_path / "pki"
     keys.mkdir()

@@ -179,6 +179,8 @@ pub struct Group {
     pub volumes: Vec<Volume>,
     /// The rebuild that is going on.
     pub rebuild: Option<Task>,
+    /// The growth that is going on. Until it ends, the shape and the size are those of before, but `drives` has the new ones.
+    pub growth: Option<Growth>,
     /// The last consistency check, or the one that is going on.
     pub check: Option<Check>,
     /// Seconds between two checks that are started by themselves; 0: none is.
@@ -187,6 +189,24 @@ pub struct Group {
     pub next_check_ms: Option<i64>,
     /// What it has counted since it was opened.
     pub counters: Counters,
+}
+
+/// What a group grows to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Growth {
+    /// The level that it will have.
+    pub level: String,
+    /// Data drives of a set.
+    pub data: u64,
+    /// Parity drives of a set.
+    pub parity: u64,
+    /// Sets.
+    pub sets: u64,
+    /// Bytes for virtual drives that it will have.
+    pub size: u64,
+    /// How far it is. Without a process: what the superblocks say; the journals may say that further rows are done.
+    pub progress: Task,
 }
 
 /// A physical drive.
@@ -500,6 +520,21 @@ pub enum Call {
         /// Although the new one has the signature of something else.
         force: bool,
         /// Although it fails together with another drive of its set.
+        #[serde(default)]
+        shared_domains: bool,
+    },
+    /// Add drives to a group, and give it another level, while it is in use.
+    GrowGroup {
+        /// The group.
+        group: String,
+        /// The new level, as [`ashlar_raid::Level`] reads it; none: the same.
+        level: Option<String>,
+        /// The drives: new ones, or hot spares of the group.
+        drives: Vec<PathBuf>,
+        /// Although they have the signature of something else.
+        #[serde(default)]
+        force: bool,
+        /// Although they fail together with other drives of their set.
         #[serde(default)]
         shared_domains: bool,
     },

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use ashlar_raid::{Group, GroupState, Id, MemberState, Shared, Superblock};
+use ashlar_raid::{Group, GroupState, Grow, Id, Joining, MemberState, Shared, Superblock};
 use parking_lot::{Condvar, Mutex};
 
 use crate::api;
@@ -27,6 +27,8 @@ pub(crate) struct Inner {
     files: BTreeMap<Id, (PathBuf, Hold)>,
     pub(crate) speed: api::Speed,
     pub(crate) rebuild: Option<api::Task>,
+    /// How far a growth is; none: the superblock says it.
+    pub(crate) growth: Option<api::Task>,
     pub(crate) check: Option<api::Check>,
     /// The check is to end.
     pub(crate) stop_check: bool,
@@ -72,6 +74,7 @@ impl InService {
                 files: files.into_iter().map(|(id, f)| (id, (f.path, f.lock))).collect(),
                 speed,
                 rebuild: None,
+                growth: None,
                 check: None,
                 stop_check: false,
                 stop: false,
@@ -173,6 +176,9 @@ impl InService {
             }
         }
         out.rebuild.clone_from(&inner.rebuild);
+        if let Some((growth, progress)) = out.growth.as_mut().zip(inner.growth.as_ref()) {
+            growth.progress.clone_from(progress);
+        }
         out.check.clone_from(&inner.check);
         let settings = &seen.superblock.settings;
         out.check_interval_s = settings.check_interval_s.into();
@@ -363,6 +369,39 @@ impl InService {
         drop(inner);
         self.wake.notify_all();
         Ok(())
+    }
+
+    /// Adds drives, which may be hot spares of the group, and begins to change its shape.
+    pub(crate) fn grow(&self, grow: &Grow, drives: &[PathBuf]) -> Result<(), Error> {
+        let (mut joining, mut locked) = (Vec::new(), Vec::new());
+        for drive in drives {
+            let whole = files::known_path(drive).unwrap_or_else(|_| drive.clone()).display().to_string();
+            let is_spare = self.shared.with(|g| g.spares().contains(&whole));
+            if is_spare {
+                joining.push(Joining::Spare(whole));
+                continue;
+            }
+            let new = files::lock(drive)?;
+            joining.push(Joining::Device(files::open(&new)?));
+            locked.push(new);
+        }
+        let (done, known) = self.shared.with(|g| {
+            let done = g.grow(grow, joining);
+            // Also if it failed, a drive may have become a hot spare, or a member.
+            let devices = g.members().into_iter().map(|m| m.device);
+            let names = devices.chain(g.spares().into_iter().map(Some));
+            let superblock = g.superblock();
+            let ids = superblock.slots.iter().map(|s| s.device).chain(superblock.spares.iter().copied());
+            (done, names.zip(ids).filter_map(|(name, id)| Some((name?, id))).collect::<BTreeMap<_, _>>())
+        });
+        let mut inner = self.inner.lock();
+        for new in locked {
+            let id = known.get(&new.path.display().to_string());
+            inner.files.extend(id.map(|id| (*id, (new.path, new.lock))));
+        }
+        drop(inner);
+        self.wake.notify_all();
+        Ok(done?)
     }
 
     /// Removes a hot spare.

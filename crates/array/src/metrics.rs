@@ -104,6 +104,12 @@ fn of_group(page: &mut Page, group: &Group) {
         page.gauge(node, "ashlar_array_rebuild_rows", "Rows of the drive that is rebuilt.")
             .add(&name, rebuild.rows);
     }
+    if let Some(growth) = &group.growth {
+        page.gauge(node, "ashlar_array_growth_rows_done", "Rows that have moved to the new shape.")
+            .add(&name, growth.progress.done);
+        page.gauge(node, "ashlar_array_growth_rows", "Rows of a group that grows.")
+            .add(&name, growth.progress.rows);
+    }
     if let Some(check) = &group.check {
         page.gauge(node, "ashlar_array_check_mismatches", "Wrong rows that the last check found.")
             .add(&name, check.mismatches);

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ashlar_raid::{BLOCK, Device, Group, Id, MemberState, Plan, Policy, Superblock};
+use ashlar_raid::{BLOCK, Device, Group, Growth, Id, MemberState, Plan, Policy, Superblock};
 
 use crate::api;
 use crate::error::Error;
@@ -109,7 +109,20 @@ pub(crate) fn shape(superblock: &Superblock) -> api::Group {
         size,
         free: size - used,
         volumes,
+        growth: superblock.growth.as_ref().map(growth),
         ..api::Group::default()
+    }
+}
+
+fn growth(growth: &Growth) -> api::Growth {
+    let g = &growth.to;
+    api::Growth {
+        level: g.level.to_string(),
+        data: g.k as u64,
+        parity: g.m as u64,
+        sets: u64::from(g.sets),
+        size: g.blocks() * BLOCK as u64,
+        progress: api::Task { done: growth.moved, rows: g.rows(), ..api::Task::default() },
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ashlar_environment::thread::JoinHandle;
 use ashlar_nbd::{Export, Exports};
 use ashlar_nvme_tcp::{HostKeys, Hosts};
-use ashlar_raid::{Group, Id};
+use ashlar_raid::{Group, Grow, Id};
 use parking_lot::{Mutex, RwLock};
 
 use crate::api::{self, Answer, Call, Marker};
@@ -193,6 +193,13 @@ impl Owner {
                     return Err(Error::conflict(format!("{old} is a hot spare; delete it instead")));
                 };
                 group.replace(at, files::lock(new)?, *force, *shared_domains)?;
+                of(&group)
+            }
+            Call::GrowGroup { group, level, drives, force, shared_domains } => {
+                let group = self.group(group)?;
+                let level = level.as_deref().map(str::parse).transpose()?;
+                let grow = Grow { level, force: *force, shared_domains: *shared_domains };
+                group.grow(&grow, drives)?;
                 of(&group)
             }
             Call::StartCheck { group, mode } => {

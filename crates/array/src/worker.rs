@@ -1,4 +1,4 @@
-//! The background work of one group: hot spares take the place of failed drives, drives are rebuilt, and the group is
+//! The background work of one group: hot spares take the place of failed drives, drives are rebuilt, the group grows, and it is
 //! checked, in that order of urgency.
 //!
 //! Work is done in steps of about [`STEP`], between which requests get their turn; the speed says how long a pause follows.
@@ -21,6 +21,8 @@ use crate::group::InService;
 const STEP: Duration = Duration::from_millis(25);
 /// Time of a step where recording how far a rebuild is takes long, at most: half of the step is work then.
 const LONGEST_STEP: Duration = Duration::from_millis(500);
+/// Rows that move in a step of a growth, at least: a step ends with flushes, which take as long for few rows.
+const LEAST_MOVED: u64 = 128;
 /// Time without work after which the group is looked at again.
 const QUIET: Duration = Duration::from_millis(500);
 /// Time after which work that failed is tried again.
@@ -101,6 +103,10 @@ impl Worker {
             return Some(self.rebuild());
         }
         self.group.inner.lock().rebuild = None;
+        if self.group.shared.with(|g| g.superblock().growth.is_some()) {
+            return Some(self.grow());
+        }
+        self.group.inner.lock().growth = None;
         self.start_due_check();
         let checking = self.group.inner.lock().check.as_ref().is_some_and(|c| c.state == "RUNNING");
         if checking {
@@ -194,6 +200,39 @@ impl Worker {
                 if task.why.is_none() {
                     tracing::error!(group = self.group.name, %error, "a rebuild does not go on");
                 }
+                (task.why, task.eta_s) = (Some(error.to_string()), None);
+                AGAIN
+            }
+        }
+    }
+
+    fn grow(&mut self) -> Duration {
+        let begun = Instant::now();
+        let rows = self.rows.max(LEAST_MOVED);
+        let (before, result) = self.group.shared.with(|g| (g.moved_rows(), g.move_rows(rows)));
+        match result {
+            Ok(Some(moved)) => {
+                let pause = self.paced(begun, STEP, moved.done.saturating_sub(before), "growth");
+                let task = self.task(None, moved.done, moved.rows);
+                let over = moved.done == moved.rows;
+                self.group.inner.lock().growth = (!over).then_some(task);
+                if over {
+                    let level = self.group.shared.with(|g| g.geometry().level);
+                    tracing::warn!(group = self.group.name, %level, "the group has grown");
+                    // The code is another one.
+                    (self.last, self.chosen) = (None, false);
+                }
+                pause
+            }
+            Ok(None) => Duration::ZERO,
+            Err(error) => {
+                let (done, rows) = self.group.shared.with(|g| (g.moved_rows(), g.geometry().rows()));
+                let mut inner = self.group.inner.lock();
+                let task = inner.growth.get_or_insert_default();
+                if task.why.is_none() {
+                    tracing::error!(group = self.group.name, %error, "a growth does not go on");
+                }
+                (task.done, task.rows) = (done, rows);
                 (task.why, task.eta_s) = (Some(error.to_string()), None);
                 AGAIN
             }

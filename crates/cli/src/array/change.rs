@@ -14,7 +14,8 @@ use serde_json::json;
 
 use super::Context;
 use super::nouns::{
-    CheckMode, Create, Delete, DgProperty, Edit, GroupOptions, Import, Marker, Replace, Speed, Start, Stop,
+    CheckMode, Create, Delete, DgProperty, Edit, GroupOptions, Grow, Import, Marker, Replace, Speed, Start,
+    Stop,
 };
 use super::show::{LOOK, check_text, group_named};
 use crate::failure::{Failure, Kind, Outcome, While as _};
@@ -87,11 +88,16 @@ pub async fn create(noun: Create, context: &Context<'_>) -> Outcome {
     }
 }
 
+/// A level as the process reads it.
+fn level(text: &str) -> String {
+    let level = text.to_ascii_lowercase();
+    level.strip_prefix("raid").unwrap_or(&level).to_owned()
+}
+
 async fn create_group(options: GroupOptions, context: &Context<'_>) -> Outcome {
-    let level = options.level.to_ascii_lowercase();
     let new = NewGroup {
         name: options.name,
-        level: level.strip_prefix("raid").unwrap_or(&level).to_owned(),
+        level: level(&options.level),
         strip: bytes("--strip", &options.strip)?,
         policy: options.policy,
         journal: bytes("--journal", &options.journal)?,
@@ -191,6 +197,32 @@ pub async fn replace(noun: Replace, context: &Context<'_>) -> Outcome {
     let what =
         Call::Replace { old: drive(&old)?, new: absolute(&new)?, force, shared_domains: allow_shared_drive };
     call(what, state_of, context).await.map(drop)
+}
+
+/// Lets a group grow.
+pub async fn grow(noun: Grow, context: &Context<'_>) -> Outcome {
+    let Grow::Dg(options) = noun;
+    let what = Call::GrowGroup {
+        group: options.group,
+        level: options.level.as_deref().map(level),
+        drives: paths(&options.drives)?,
+        force: options.force,
+        shared_domains: options.allow_shared_drive,
+    };
+    let begun = |answer: &Answer| {
+        let of = |g: &Group| match &g.growth {
+            Some(growth) => format!(
+                "{} grows to RAID {} with {} drives, {}",
+                g.name,
+                growth.level,
+                g.drives.len(),
+                size_text(growth.size)
+            ),
+            None => format!("{} has grown to RAID {}, {}", g.name, g.level, size_text(g.size)),
+        };
+        answer.groups.iter().map(of).collect::<Vec<_>>().join(", ")
+    };
+    call(what, begun, context).await.map(drop)
 }
 
 /// Puts groups in service.

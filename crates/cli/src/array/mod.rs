@@ -72,6 +72,9 @@ enum Command {
     /// Put a drive in the place of another one
     #[command(subcommand)]
     Replace(nouns::Replace),
+    /// Add drives to a drive group or change its level, while it is in use
+    #[command(subcommand)]
+    Grow(nouns::Grow),
     /// Put groups in service that are on drives already
     #[command(subcommand)]
     Import(nouns::Import),
@@ -81,7 +84,7 @@ enum Command {
     /// Stop a consistency check, or take a group out of service
     #[command(subcommand)]
     Stop(nouns::Stop),
-    /// Show how far rebuilds and checks are, and when they will be done
+    /// Show how far rebuilds, growth and checks are, and when they will be done
     Progress(nouns::ProgressOptions),
 }
 
@@ -126,6 +129,7 @@ async fn dispatch(command: Command, context: &Context<'_>) -> Outcome {
         Command::Delete(noun) => change::delete(noun, context).await,
         Command::Edit(noun) => change::edit(noun, context).await,
         Command::Replace(noun) => change::replace(noun, context).await,
+        Command::Grow(noun) => change::grow(noun, context).await,
         Command::Import(noun) => change::import(noun, context).await,
         Command::Start(noun) => change::start(noun, context).await,
         Command::Stop(noun) => change::stop(noun, context).await,

@@ -259,6 +259,44 @@ pub enum Replace {
     },
 }
 
+/// What grows.
+#[derive(Subcommand, Debug)]
+pub enum Grow {
+    /// Add drives to a drive group, and give it another level, while it is in use
+    #[command(visible_alias = "drive_group", after_long_help = GROW)]
+    Dg(GrowOptions),
+}
+
+/// The help text after the options of growth.
+const GROW: &str = "\
+Without --level the drives add room (and of K+M they make K larger). A level adds parity, room or both: raid5 to raid6, 8+2 to 8+3. \
+Growth takes no drive, no parity and no room away, and needs the policy journal. It goes on after a restart, also on another machine; \
+the new room is there when it ends.
+
+Examples:
+  ashlar array grow dg tank /dev/nvme8n1
+  ashlar array grow dg tank /dev/nvme{8,9}n1 --level raid6
+  ashlar array progress tank --watch";
+
+/// A growth.
+#[derive(Args, Debug)]
+pub struct GrowOptions {
+    /// The group
+    pub group: String,
+    /// The drives: block devices, files or nvme-tcp:// addresses, or hot spares of the group; {1...8} works
+    #[arg(required = true, value_name = "DRIVE")]
+    pub drives: Vec<String>,
+    /// The new level: raid0, raid1, raid10, raid5, raid6, raid50, raid60, or K+M [default: that which it has]
+    #[arg(long)]
+    pub level: Option<String>,
+    /// Overwrite drives that have the signature of a file system, a partition table or another array; never one in use
+    #[arg(long)]
+    pub force: bool,
+    /// Permit several namespaces of one NVMe subsystem, or partitions of one disk, in one set: they are lost together
+    #[arg(long)]
+    pub allow_shared_drive: bool,
+}
+
 /// What is imported.
 #[derive(Subcommand, Debug)]
 pub enum Import {

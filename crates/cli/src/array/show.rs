@@ -125,6 +125,14 @@ fn work(group: &Group) -> Vec<String> {
     if let Some(task) = &group.rebuild {
         out.push(format!("rebuild {}, coded by {}", task_text(task), group.rebuild_coder));
     }
+    if let Some(growth) = &group.growth {
+        out.push(format!(
+            "growth to RAID {} of {}, {}",
+            growth.level,
+            size_text(growth.size),
+            task_text(&growth.progress)
+        ));
+    }
     if let Some(check) = group.check.as_ref().filter(|c| c.state == "RUNNING") {
         out.push(format!("check {}", task_text(&check.progress)));
     }
@@ -415,7 +423,7 @@ pub fn check_text(output: &Output, check: &Check) -> String {
     lines.join("\n")
 }
 
-/// Shows rebuilds and checks, once or until they are done.
+/// Shows rebuilds, growth and checks, once or until they are done.
 pub async fn progress(options: &ProgressOptions, context: &Context<'_>) -> Outcome {
     let output = context.output;
     let bar = crate::progress::Progress::part(output);
@@ -433,18 +441,18 @@ pub async fn progress(options: &ProgressOptions, context: &Context<'_>) -> Outco
                 && g.drives.iter().any(|d| matches!(d.state.as_str(), "FAILED" | "OFFLINE" | "REBUILD"))
         });
         let rebuilding = all.iter().any(|g| g.state == "RECOVERY");
-        let stuck = busy.iter().any(|g| g.rebuild.as_ref().is_some_and(|t| t.why.is_some()));
+        let tasks = |g: &Group| [g.rebuild.clone(), g.growth.as_ref().map(|growth| growth.progress.clone())];
+        let stuck = busy.iter().any(|g| tasks(g).into_iter().flatten().any(|t| t.why.is_some()));
         if !options.watch || stuck || busy.is_empty() && !about && !rebuilding {
             bar.finish();
             show_progress(output, &all);
             return match stuck && options.watch {
-                true => Err(Failure::new(Kind::Failed, "a rebuild does not go on")),
+                true => Err(Failure::new(Kind::Failed, "a rebuild or a growth does not go on")),
                 false => Ok(()),
             };
         }
-        if let Some(task) =
-            busy.first().and_then(|g| g.rebuild.as_ref().or_else(|| g.check.as_ref().map(|c| &c.progress)))
-        {
+        let check = |g: &Group| g.check.as_ref().map(|c| c.progress.clone());
+        if let Some(task) = busy.first().and_then(|g| tasks(g).into_iter().flatten().next().or(check(g))) {
             bar.set(task.done, task.rows.max(1));
             bar.message(&work(busy[0]).join("; "));
         }
@@ -453,7 +461,7 @@ pub async fn progress(options: &ProgressOptions, context: &Context<'_>) -> Outco
 }
 
 fn show_progress(output: &Output, groups: &[Group]) {
-    let of = |g: &Group| json!({ "group": g.name, "state": g.state, "rebuild": g.rebuild, "check": g.check });
+    let of = |g: &Group| json!({ "group": g.name, "state": g.state, "rebuild": g.rebuild, "growth": g.growth, "check": g.check });
     let all: Vec<Value> = groups.iter().map(of).collect();
     print(output, &all, || {
         let line = |g: &Group| {
