@@ -105,6 +105,51 @@ fn addresses_of_other_machines_need_client_certificates() {
 }
 
 #[test]
+fn groups_grow_with_new_drives_and_hot_spares() {
+    run(async {
+        let rig = Rig::new(7);
+        let process = Process::start(rig.options(vec![])).await.unwrap();
+        let client = rig.client();
+        let mut new = rig.new_group("5", 0..3);
+        new.spares = rig.members(5..6);
+        let before = only(&client.call(&Call::CreateGroup(new)).await.unwrap()).clone();
+        let grow = |level: Option<&str>, drives: Vec<std::path::PathBuf>| Call::GrowGroup {
+            group: "tank".into(),
+            level: level.map(str::to_owned),
+            drives,
+            force: false,
+            shared_domains: false,
+        };
+        fails(&client, grow(Some("0"), rig.members(3..4)), Kind::Invalid, "less parity").await;
+        fails(&client, grow(Some("seven"), rig.members(3..4)), Kind::Invalid, "not a level").await;
+        fails(&client, grow(None, vec![]), Kind::Invalid, "already").await;
+        fails(&client, grow(None, rig.members(0..1)), Kind::Conflict, "in use").await;
+        fails(&client, grow(None, vec![rig.member(9)]), Kind::NotFound, "m09").await;
+        // What was refused is free again. One of the two is a hot spare of the group.
+        let answer = client.call(&grow(Some("6"), vec![rig.member(3), rig.member(5)])).await.unwrap();
+        let begun = only(&answer);
+        assert_eq!((begun.drives.len(), begun.spares.len()), (5, 0));
+        assert_eq!(begun.drives[4].path.as_deref(), rig.member(5).to_str());
+        let is_grown = |g: &crate::api::Group| g.growth.is_none() && g.level == "6";
+        let grown = until(&client, "the growth", is_grown).await;
+        assert_eq!((states(&grown), grown.data, grown.parity), (vec!["ONLINE"; 5], 3, 2));
+        assert!(
+            2 * grown.size == 3 * before.size && grown.free == grown.size,
+            "{} {}",
+            grown.size,
+            before.size
+        );
+        // The new drives are locked like the others.
+        let mut other = rig.new_group("1", 3..5);
+        other.name = Some("other".into());
+        fails(&client, Call::CreateGroup(other), Kind::Conflict, "in use").await;
+        assert!(process.stop().await.is_empty());
+        let found = offline::describe(&offline::find(&rig.members(0..7)).unwrap()).0;
+        assert_eq!((found[0].level.as_str(), found[0].drives.len()), ("6", 5));
+    });
+}
+
+#[test]
 fn drives_go_offline_come_back_and_are_replaced() {
     run(async {
         let rig = Rig::new(7);
