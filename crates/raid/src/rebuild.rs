@@ -25,7 +25,7 @@ use crate::group::Group;
 use crate::group::Mutant;
 use crate::member::{Device, Member};
 use crate::sums::UNWRITTEN;
-use crate::superblock::{MAX_SPARES, MemberState, Settings};
+use crate::superblock::{Id, MAX_SPARES, MemberState, Settings};
 use crate::threads;
 
 /// Batches that are planned at once, at most.
@@ -90,14 +90,21 @@ impl Group {
     /// [`Error::Signature`], [`Error::Layout`] if it is too small, [`Error::State`] if there are enough.
     pub fn add_spare(&mut self, device: Device, force: bool) -> Result<(), Error> {
         self.running()?;
+        self.make_spare(device, force).map(drop)
+    }
+
+    /// Makes a device a hot spare; its identity.
+    fn make_spare(&mut self, device: Device, force: bool) -> Result<Id, Error> {
         if self.spares.len() >= MAX_SPARES {
             return Err(Error::State(format!("a group has at most {MAX_SPARES} spares")));
         }
         let member = self.prepare(device, force)?;
-        self.superblock.spares.push(member.id);
+        let id = member.id;
+        self.superblock.spares.push(id);
         self.spares.push(member);
         self.unsettled = true;
-        self.settle()
+        self.settle()?;
+        Ok(id)
     }
 
     /// Gives up a hot spare: its device is no part of the group any more.
@@ -117,7 +124,8 @@ impl Group {
         spare.wipe().map_err(|e| Error::Io { op: "remove the superblock", error: format!("{name}: {e}") })
     }
 
-    /// Puts a device in the place of a failed member; its rebuild follows.
+    /// Puts a device in the place of a failed member; its rebuild follows. The device becomes a hot spare first: so it has a
+    /// superblock before another one says that it is a member.
     ///
     /// # Errors
     /// [`Error::State`] if that member is in service; else as [`Group::add_spare`].
@@ -126,7 +134,11 @@ impl Group {
         if self.superblock.slots.get(slot).is_none_or(|s| s.state != MemberState::Failed) {
             return Err(Error::State(format!("position {slot} has no failed member to replace")));
         }
-        let member = self.prepare(device, force)?;
+        let id = self.make_spare(device, force)?;
+        let Some(at) = self.spares.iter().position(|m| m.id == id) else {
+            return Err(Error::State("the new drive could not be written".into()));
+        };
+        let member = self.spares.remove(at);
         self.install(slot, member)
     }
 

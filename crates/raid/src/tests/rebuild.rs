@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ashlar_environment::random::Seeded;
 use ashlar_erasure::Code;
-use ashlar_machine::{Fault, Operation};
+use ashlar_machine::{Crash, Fault, Operation};
 
 use super::rig::*;
 use crate::{
@@ -341,4 +341,39 @@ fn without_a_gpu_the_cpu_codes() {
         assert_eq!(name(2, Wanted::Auto), name(2, Wanted::Cpu));
     }
     assert!(matches!(choose(0, 2, Wanted::Auto, &batching), Err(Error::Layout(_))));
+}
+
+/// The new device has a superblock before another member says that it is a member: at no instant the group needs a member that
+/// cannot be recognised.
+#[test]
+fn power_cut_while_a_member_is_replaced() {
+    let rig = Rig::new(5);
+    let mut group = rig.create(Level::Raid5, 8192, Policy::Journal, 4);
+    let blocks = group.size() / B;
+    for block in (0..blocks).step_by(3) {
+        group.write(block * B, &content(block + 1)).unwrap();
+    }
+    group.take_out(1).unwrap();
+    let from = rig.disk.position();
+    group.replace(1, rig.device(4), false).unwrap();
+    group.checkpoint().unwrap();
+    let written = identities(&mut group);
+    let mut crash = Crash::new(&rig.disk);
+    for position in from..=rig.disk.position() {
+        crash.advance(position);
+        for kept in [0, 1] {
+            let image = Rig::of(crash.image(|| kept), 5);
+            let known = [0, 2, 3, 4].into_iter().filter(|i| Group::examine(image.device(*i)).is_ok());
+            let devices: Vec<usize> = known.collect();
+            let opened = Group::open(image.devices(devices.iter().copied()), false);
+            let mut group = opened.unwrap_or_else(|e| panic!("at {position}, {kept}, of {devices:?}: {e}"));
+            assert_eq!(identities(&mut group), written, "at {position}, {kept}");
+            // It is rebuilt, whether it was in the place already or is a hot spare.
+            if devices.contains(&4) {
+                let _ = group.use_spare().unwrap();
+                while group.rebuild(16).unwrap().is_some_and(|p| p.done < p.rows) {}
+                assert_eq!(group.superblock().slots[1].state, MemberState::Online, "at {position}, {kept}");
+            }
+        }
+    }
 }
