@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Context;
-use super::show::{state_tone, volume_uri};
+use super::show::{state_tone, volume_addresses};
 use crate::fabric::secrets::Secrets;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::output::{Output, Tone, size_text};
@@ -254,8 +254,7 @@ fn banner(output: &Output, socket: &str, metrics: Option<&str>, state: &api::Sta
             size_text(group.size)
         ));
         for volume in &group.volumes {
-            let uri = state.nbd.endpoints.first().map(|e| volume_uri(e, &volume.export, tls));
-            let addresses: Vec<String> = volume.block_device.clone().into_iter().chain(uri).collect();
+            let addresses = volume_addresses(volume, state.nbd.endpoints.first(), tls);
             lines.push(format!(
                 "  {}  {}  {}",
                 volume.export,

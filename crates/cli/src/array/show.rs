@@ -32,12 +32,18 @@ pub fn state_tone(state: &str) -> Tone {
 }
 
 /// The address of a virtual drive, as NBD clients take it.
-pub fn volume_uri(endpoint: &str, export: &str, tls: bool) -> String {
+fn volume_uri(endpoint: &str, export: &str, tls: bool) -> String {
     let s = if tls { "s" } else { "" };
     match endpoint.strip_prefix("unix:") {
         Some(path) => format!("nbd{s}+unix:///{export}?socket={path}"),
         None => format!("nbd{s}://{endpoint}/{export}"),
     }
+}
+
+/// Where a virtual drive is: its block device of this machine, and its address at an NBD endpoint, if there are such.
+pub fn volume_addresses(volume: &Volume, endpoint: Option<&String>, tls: bool) -> Vec<String> {
+    let uri = endpoint.map(|endpoint| volume_uri(endpoint, &volume.export, tls));
+    volume.block_device.clone().into_iter().chain(uri).collect()
 }
 
 fn document(value: &impl Serialize) -> Value {
@@ -186,8 +192,7 @@ fn volume_table(output: &Output, volumes: &[Volume], state: &State) -> String {
     let mut table = empty_table();
     table.set_header(["Virtual drive", "Size", "Read", "Written", "Errors", "NSID", "Address"]);
     for v in volumes {
-        let uri = state.nbd.endpoints.first().map(|e| volume_uri(e, &v.export, tls));
-        let addresses: Vec<String> = v.block_device.clone().into_iter().chain(uri).collect();
+        let addresses = volume_addresses(v, state.nbd.endpoints.first(), tls);
         table.add_row([
             output.printable(&v.export),
             size_text(v.size),
