@@ -271,12 +271,11 @@ pub enum Grow {
 const GROW: &str = "\
 Without --level the drives add room (and of K+M they make K larger). A level adds parity, room or both: raid5 to raid6, 8+2 to 8+3. \
 Growth takes no drive, no parity and no room away, and needs the policy journal. It goes on after a restart, also on another machine; \
-the new room is there when it ends.
+the new room is there when it ends; `ashlar array progress` shows how far it is.
 
 Examples:
   ashlar array grow dg tank /dev/nvme8n1
-  ashlar array grow dg tank /dev/nvme{8,9}n1 --level raid6
-  ashlar array progress tank --watch";
+  ashlar array grow dg tank /dev/nvme{8,9}n1 --level raid6";
 
 /// A growth.
 #[derive(Args, Debug)]
