@@ -215,7 +215,8 @@ impl Inner {
         }
         t.waiting = t.waiting.without(done);
         let lost = t.waiting.and(SlotSet(o.failed | o.refused));
-        let hung = t.waiting.and(t.view.which(|m| self.is_given_up(m)));
+        let given_up = |s: &u8| t.view.member(*s).is_some_and(|m| self.is_given_up(m));
+        let hung: SlotSet = t.waiting.iter().filter(given_up).collect();
         if !hung.is_empty() {
             // Their memory is needed elsewhere.
             for (_, s) in t.shards.iter().filter(|(s, _)| hung.contains(*s)) {
