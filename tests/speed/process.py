@@ -13,6 +13,12 @@ def cpu(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def cpu_of_children(pid):
+    """Seconds of CPU, user and system, of children that ended and were waited for."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+
+
 def memory(pid):
     """Memory now and at most, in MiB."""
     of = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
