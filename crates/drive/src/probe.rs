@@ -24,6 +24,7 @@ use ashlar_format::journal::{self, BATCH_HEADER, BatchWriter, GroupState, PAGE, 
 use ashlar_machine::{BufferPool, FileSystem, Folder};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -40,7 +41,9 @@ pub fn probe(path: &Path) -> Probe {
     match std::fs::metadata(path) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Probe::Missing,
         Err(e) => return Probe::Unreadable(e.to_string()),
-        Ok(m) if !m.is_dir() => return Probe::Foreign("not a folder".into()),
+        Ok(m) if !m.is_dir() && !m.file_type().is_block_device() => {
+            return Probe::Foreign("not a folder, and not a block device".into());
+        }
         Ok(_) => {}
     }
     probe_folder(&Folder::real(path, None))
@@ -51,6 +54,8 @@ pub fn probe(path: &Path) -> Probe {
 pub fn probe_folder(folder: &Folder) -> Probe {
     let names = match folder.list() {
         Ok(n) => n,
+        // A device with something else on it.
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => return Probe::Foreign(e.to_string()),
         Err(e) => return Probe::Unreadable(e.to_string()),
     };
     let has = |n: &str| names.iter().any(|x| x == n);

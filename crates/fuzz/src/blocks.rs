@@ -1,8 +1,9 @@
-//! Block arrays and virtual enclosures: what is read from members of drive groups and from set-ups, and what NBD clients, NVMe
+//! Block devices, block arrays and virtual enclosures: what is read from a device with files on it, what is read from members of drive groups and from set-ups, and what NBD clients, NVMe
 //! hosts and NVMe targets send.
 //!
 //! Invariant: a target calls only public functions of the crates.
 
+use ashlar_machine::fuzzed_store;
 use ashlar_nbd::fuzzed as nbd;
 use ashlar_nvme_tcp::fuzzed as nvme;
 use ashlar_nvme_tcp::host::fuzzed as host;
@@ -16,6 +17,12 @@ const TOKENS: &[&[u8]] = &[&[0xff; 8], &[0x80; 8], &[0; 8], &[1], &[0, 1], &[0xf
 /// Every target of this file.
 pub fn all() -> Vec<Target> {
     vec![
+        Target {
+            name: "drive-on-device",
+            seeds: fuzzed_store::samples(),
+            tokens: TOKENS,
+            run: fuzzed_store::run,
+        },
         Target { name: "raid-superblock", seeds: raid::superblocks(), tokens: TOKENS, run: raid::superblock },
         Target {
             name: "raid-journal-head",

@@ -6,6 +6,7 @@
 
 use crate::dir::{Purpose, RealDir};
 use crate::faults::{Faults, Operation};
+use crate::raw::RawFile;
 use crate::sim::SimFile;
 use crate::watch::{Call, Watch};
 use rustix::fs::{FallocateFlags, OFlags};
@@ -91,6 +92,8 @@ enum Medium {
         memory: bool,
     },
     Simulated(SimFile),
+    /// On a block device.
+    Raw(RawFile),
 }
 
 impl DiskFile {
@@ -123,6 +126,10 @@ impl DiskFile {
         DiskFile { medium: Medium::Simulated(file), faults, watch: None }
     }
 
+    pub(crate) fn raw(file: RawFile, faults: Option<Arc<Faults>>) -> DiskFile {
+        DiskFile { medium: Medium::Raw(file), faults, watch: None }
+    }
+
     /// Records calls in a monitor from now on.
     pub(crate) fn watched(self, watch: &Option<Arc<Watch>>) -> DiskFile {
         DiskFile { watch: watch.clone(), ..self }
@@ -136,7 +143,7 @@ impl DiskFile {
     /// True when writes bypass the page cache.
     #[must_use]
     pub fn is_direct(&self) -> bool {
-        matches!(self.medium, Medium::Real { direct: Some(_), .. })
+        matches!(self.medium, Medium::Real { direct: Some(_), .. } | Medium::Raw(_))
     }
 
     /// Length in bytes.
@@ -147,6 +154,7 @@ impl DiskFile {
         match &self.medium {
             Medium::Real { buffered, .. } => Ok(buffered.metadata()?.len()),
             Medium::Simulated(f) => Ok(f.len()),
+            Medium::Raw(f) => Ok(f.len()),
         }
     }
 
@@ -175,6 +183,7 @@ impl DiskFile {
         match &self.medium {
             Medium::Real { buffered, .. } => read_full(buffered, buf, at)?,
             Medium::Simulated(f) => f.read_at(buf, at)?,
+            Medium::Raw(f) => f.read_at(buf, at)?,
         }
         corrupt(v, buf, at);
         Ok(())
@@ -208,10 +217,14 @@ impl DiskFile {
         let v = self.check(Operation::Read)?;
         match &self.medium {
             Medium::Real { buffered, .. } => read_slices_full(buffered, slices, at, v)?,
-            Medium::Simulated(f) => {
+            Medium::Simulated(_) | Medium::Raw(_) => {
                 let mut from = at;
                 for s in slices.iter_mut() {
-                    f.read_at(s, from)?;
+                    match &self.medium {
+                        Medium::Raw(f) => f.read_at(s, from)?,
+                        Medium::Simulated(f) => f.read_at(s, from)?,
+                        Medium::Real { .. } => {}
+                    }
                     from += s.len() as u64;
                 }
                 if let Some(first) = slices.first_mut() {
@@ -234,6 +247,8 @@ impl DiskFile {
         }
         let file = match &self.medium {
             Medium::Real { buffered, memory: false, .. } => buffered,
+            // Nothing of a device is in memory.
+            Medium::Raw(_) => return Ok(false),
             _ => return self.read_at(buf, at).map(|()| true),
         };
         let want = buf.len();
@@ -293,6 +308,7 @@ impl DiskFile {
                 }
                 Ok(())
             }
+            Medium::Raw(f) => f.write_at(slices, at),
         }
     }
 
@@ -308,6 +324,7 @@ impl DiskFile {
         match &self.medium {
             Medium::Real { buffered, .. } => buffered.sync_data(),
             Medium::Simulated(f) => f.sync(),
+            Medium::Raw(f) => f.sync(),
         }
     }
 
@@ -323,6 +340,7 @@ impl DiskFile {
         match &self.medium {
             Medium::Real { buffered, .. } => buffered.sync_all(),
             Medium::Simulated(f) => f.sync(),
+            Medium::Raw(f) => f.sync(),
         }
     }
 
@@ -333,8 +351,13 @@ impl DiskFile {
     /// `StorageFull` and other errors of the file system.
     pub fn allocate(&self, len: u64) -> io::Result<()> {
         let _call = self.call();
-        let Medium::Real { buffered, memory: false, .. } = &self.medium else {
-            return self.set_len(len);
+        let buffered = match &self.medium {
+            Medium::Real { buffered, memory: false, .. } => buffered,
+            Medium::Raw(f) => {
+                self.check(Operation::Allocate)?;
+                return f.allocate(len);
+            }
+            _ => return self.set_len(len),
         };
         self.check(Operation::Allocate)?;
         match rustix::fs::fallocate(buffered, FallocateFlags::empty(), 0, len) {
@@ -354,6 +377,7 @@ impl DiskFile {
         match &self.medium {
             Medium::Real { buffered, .. } => buffered.set_len(len),
             Medium::Simulated(f) => f.set_len(len),
+            Medium::Raw(f) => f.set_len(len),
         }
     }
 
@@ -368,6 +392,7 @@ impl DiskFile {
         let buffered = match &self.medium {
             Medium::Real { buffered, .. } => buffered,
             Medium::Simulated(f) => return f.punch(at, len).map(|()| true),
+            Medium::Raw(f) => return f.punch(at, len),
         };
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match rustix::fs::fallocate(buffered, flags, at, len) {
@@ -395,6 +420,7 @@ impl DiskFile {
         match &self.medium {
             Medium::Real { buffered, .. } => Ok(rustix::fs::fstat(buffered)?.st_nlink > 0),
             Medium::Simulated(f) => Ok(f.linked()),
+            Medium::Raw(f) => Ok(f.linked()),
         }
     }
 
@@ -409,6 +435,7 @@ impl DiskFile {
                 Ok((s.st_dev, s.st_ino))
             }
             Medium::Simulated(f) => Ok((0, f.number())),
+            Medium::Raw(f) => Ok(f.identity()),
         }
     }
 }

@@ -5,8 +5,10 @@
 //!
 //! Must not depend on: the content of files.
 
+use crate::block::is_block_device;
 use crate::dir::{Purpose, RealDir};
 use crate::file::{DiskFile, FileSystem, Space, file_system};
+use crate::raw::{RawDevice, RawFile, Store};
 use crate::sim::SimDisk;
 use crate::watch::{Call, Watch};
 use crate::{Faults, Operation};
@@ -14,7 +16,7 @@ use rustix::fs::OFlags;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A folder, real or simulated. Cloning gives another handle.
 #[derive(Clone)]
@@ -28,13 +30,70 @@ pub struct Folder {
 enum Location {
     Real(RealDir),
     Simulated(SimDisk, String),
+    /// A block device, and the prefix of names.
+    Device(Device, String),
+}
+
+/// A block device that is opened when it is first asked. Clones share it.
+#[derive(Clone)]
+struct Device {
+    path: PathBuf,
+    store: Arc<OnceLock<Arc<Store>>>,
+}
+
+impl Device {
+    fn store(&self) -> io::Result<&Arc<Store>> {
+        if let Some(store) = self.store.get() {
+            return Ok(store);
+        }
+        let store = crate::raw::open(&self.path)?;
+        Ok(self.store.get_or_init(|| store))
+    }
 }
 
 impl Folder {
-    /// A real folder.
+    /// A real folder, or the files on a block device, which this process then has alone while a folder or file of it is open.
     #[must_use]
     pub fn real(path: &Path, faults: Option<Arc<Faults>>) -> Folder {
-        Folder { location: Location::Real(RealDir::new(path)), faults, watch: None }
+        let location = if is_block_device(path) {
+            Location::Device(Device { path: path.to_owned(), store: Arc::default() }, String::new())
+        } else {
+            Location::Real(RealDir::new(path))
+        };
+        Folder { location, faults, watch: None }
+    }
+
+    /// The files on a device that the kernel does not know. `path` is for messages.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if something else is on the device, `InvalidData` if the files cannot be found any more, errors of the device.
+    pub fn on_device(
+        device: Box<dyn RawDevice>,
+        path: &Path,
+        faults: Option<Arc<Faults>>,
+    ) -> io::Result<Folder> {
+        let store = Arc::new(OnceLock::from(Store::open(device)?));
+        let location = Location::Device(Device { path: path.to_owned(), store }, String::new());
+        Ok(Folder { location, faults, watch: None })
+    }
+
+    /// The files on a simulated block device of `bytes` bytes: a file of a simulated disk, made if it is not there.
+    ///
+    /// # Errors
+    /// Of [`Folder::on_device`].
+    pub fn simulated_device(disk: &SimDisk, bytes: u64, faults: Option<Arc<Faults>>) -> io::Result<Folder> {
+        const NAME: &str = "device";
+        let file = match disk.open(NAME) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                let file = disk.create(NAME)?;
+                file.set_len(bytes)?;
+                file.sync()?;
+                disk.sync_names("");
+                file
+            }
+            opened => opened?,
+        };
+        Folder::on_device(Box::new(file), Path::new("sim:/device"), faults)
     }
 
     /// The root of a simulated disk.
@@ -60,6 +119,7 @@ impl Folder {
         let location = match &self.location {
             Location::Real(p) => Location::Real(p.sub(name)),
             Location::Simulated(d, prefix) => Location::Simulated(d.clone(), format!("{prefix}{name}/")),
+            Location::Device(d, prefix) => Location::Device(d.clone(), format!("{prefix}{name}/")),
         };
         Folder { location, faults: self.faults.clone(), watch: self.watch.clone() }
     }
@@ -70,6 +130,8 @@ impl Folder {
         match &self.location {
             Location::Real(p) => p.path(),
             Location::Simulated(_, prefix) => PathBuf::from(format!("sim:/{prefix}")),
+            Location::Device(d, prefix) if prefix.is_empty() => d.path.clone(),
+            Location::Device(d, prefix) => d.path.join(prefix),
         }
     }
 
@@ -89,7 +151,7 @@ impl Folder {
         self.check(Operation::Allocate)?;
         match &self.location {
             Location::Real(p) => p.make(),
-            Location::Simulated(..) => Ok(()),
+            Location::Simulated(..) | Location::Device(..) => Ok(()),
         }
     }
 
@@ -107,6 +169,10 @@ impl Folder {
                 let f = d.create(&format!("{prefix}{name}"))?;
                 Ok(DiskFile::simulated(f, self.faults.clone()).watched(&self.watch))
             }
+            Location::Device(d, prefix) => {
+                let f = RawFile::create(d.store()?, &format!("{prefix}{name}"))?;
+                Ok(DiskFile::raw(f, self.faults.clone()).watched(&self.watch))
+            }
         }
     }
 
@@ -123,6 +189,10 @@ impl Folder {
                 let f = d.open(&format!("{prefix}{name}"))?;
                 Ok(DiskFile::simulated(f, self.faults.clone()).watched(&self.watch))
             }
+            Location::Device(d, prefix) => {
+                let f = RawFile::open(d.store()?, &format!("{prefix}{name}"))?;
+                Ok(DiskFile::raw(f, self.faults.clone()).watched(&self.watch))
+            }
         }
     }
 
@@ -135,7 +205,7 @@ impl Folder {
         match &self.location {
             Location::Real(p) => DiskFile::open(p, name, Purpose::Read, false, self.faults.clone())
                 .map(|f| f.watched(&self.watch)),
-            Location::Simulated(..) => self.open(name, false),
+            Location::Simulated(..) | Location::Device(..) => self.open(name, false),
         }
     }
 
@@ -174,6 +244,7 @@ impl Folder {
         let r = match &self.location {
             Location::Real(p) => p.remove(name),
             Location::Simulated(d, prefix) => d.remove(&format!("{prefix}{name}")),
+            Location::Device(d, prefix) => d.store()?.remove(&format!("{prefix}{name}")),
         };
         match r {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -191,6 +262,9 @@ impl Folder {
         match &self.location {
             Location::Real(p) => p.rename(from, to),
             Location::Simulated(d, prefix) => d.rename(&format!("{prefix}{from}"), &format!("{prefix}{to}")),
+            Location::Device(d, prefix) => {
+                d.store()?.rename(&format!("{prefix}{from}"), &format!("{prefix}{to}"))
+            }
         }
     }
 
@@ -203,6 +277,7 @@ impl Folder {
         let mut names = match &self.location {
             Location::Real(p) => p.list()?,
             Location::Simulated(d, prefix) => d.list(prefix),
+            Location::Device(d, prefix) => d.store()?.list(prefix),
         };
         names.sort();
         Ok(names)
@@ -221,6 +296,7 @@ impl Folder {
                 d.sync_names(prefix);
                 Ok(())
             }
+            Location::Device(d, _) => d.store()?.commit(),
         }
     }
 
@@ -233,7 +309,7 @@ impl Folder {
         self.check(Operation::Allocate)?;
         match &self.location {
             Location::Real(p) => p.remove_folder(name),
-            Location::Simulated(..) => {
+            Location::Simulated(..) | Location::Device(..) => {
                 let sub = self.sub(name);
                 sub.list()?.iter().try_for_each(|file| sub.remove(file))
             }
@@ -247,7 +323,7 @@ impl Folder {
     pub fn mode(&self) -> io::Result<u32> {
         match &self.location {
             Location::Real(p) => p.mode(),
-            Location::Simulated(..) => Ok(0o700),
+            Location::Simulated(..) | Location::Device(..) => Ok(0o700),
         }
     }
 
@@ -258,7 +334,7 @@ impl Folder {
     pub fn narrow(&self) -> io::Result<()> {
         match &self.location {
             Location::Real(p) => p.narrow(),
-            Location::Simulated(..) => Ok(()),
+            Location::Simulated(..) | Location::Device(..) => Ok(()),
         }
     }
 
@@ -271,6 +347,7 @@ impl Folder {
         match &self.location {
             Location::Real(p) => Space::of(p.open()?),
             Location::Simulated(d, _) => Ok(d.space()),
+            Location::Device(d, _) => Ok(d.store()?.space()),
         }
     }
 
@@ -281,7 +358,7 @@ impl Folder {
     pub fn file_system(&self) -> io::Result<FileSystem> {
         match &self.location {
             Location::Real(p) => file_system(p.open()?),
-            Location::Simulated(..) => Ok(FileSystem::Disk),
+            Location::Simulated(..) | Location::Device(..) => Ok(FileSystem::Disk),
         }
     }
 
@@ -291,10 +368,18 @@ impl Folder {
     /// # Errors
     /// Errors of `open` or `flock`.
     pub fn lock(&self, name: &str) -> io::Result<Option<Lock>> {
-        let Location::Real(p) = &self.location else { return Ok(Some(Lock(None))) };
+        let p = match &self.location {
+            Location::Simulated(..) => return Ok(Some(Lock(Held::Nothing))),
+            Location::Device(d, prefix) => {
+                // Other processes cannot open the device.
+                let (store, name) = (d.store()?.clone(), format!("{prefix}{name}"));
+                return Ok(store.lock(&name).then_some(Lock(Held::Name(store.clone(), name.clone()))));
+            }
+            Location::Real(p) => p,
+        };
         let f = p.file(name, Purpose::Read, OFlags::empty())?;
         match rustix::fs::flock(&f, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Lock(Some(f)))),
+            Ok(()) => Ok(Some(Lock(Held::File(f)))),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(e) => Err(e.into()),
         }
@@ -309,9 +394,27 @@ impl Folder {
         match &self.location {
             Location::Real(p) => p.identity(name),
             Location::Simulated(d, prefix) => Ok((0, d.open(&format!("{prefix}{name}"))?.number())),
+            Location::Device(d, prefix) => {
+                let store = d.store()?;
+                Ok((store.id(), store.number(&format!("{prefix}{name}"))?))
+            }
         }
     }
 }
 
 /// Holds the lock of a file: see [`Folder::lock`].
-pub struct Lock(#[allow(dead_code)] Option<File>);
+pub struct Lock(#[allow(dead_code, reason = "it is held")] Held);
+
+enum Held {
+    Nothing,
+    File(#[allow(dead_code, reason = "the kernel unlocks it when it is closed")] File),
+    Name(Arc<Store>, String),
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Held::Name(store, name) = self {
+            store.unlock(name);
+        }
+    }
+}

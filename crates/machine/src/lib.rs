@@ -4,6 +4,7 @@
 //! * [`BlockDevice`]: a block device of the kernel, which this process has alone.
 //! * [`DiskFile`]: positioned reads and writes, direct I/O where the file system has it.
 //! * [`Folder`]: the directory operations, and where files come from.
+//! * [`RawDevice`]: a device that files are kept on without a file system.
 //! * [`SimDisk`], [`Crash`]: a disk in memory that logs every write, for crash tests.
 //! * [`IoPool`]: the few threads of one drive, so that a hung drive never blocks another.
 //! * [`Watch`]: how long the calls of a drive have been in progress.
@@ -27,6 +28,7 @@ mod file;
 mod folder;
 mod pool;
 mod process;
+mod raw;
 mod sim;
 mod socket;
 mod sysfs;
@@ -41,6 +43,9 @@ pub use file::{DiskFile, FileSystem, Space};
 pub use folder::{Folder, Lock};
 pub use pool::{Busy, IoPool};
 pub use process::raise_open_files;
+pub use raw::RawDevice;
+#[doc(hidden)]
+pub use raw::fuzzed as fuzzed_store;
 pub use sim::{Crash, SimDisk};
 pub use socket::tune_socket;
 pub use ublk::{

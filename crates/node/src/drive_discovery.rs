@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use ashlar_drive::{Probe, probe};
 use ashlar_format::DeploymentId;
-use ashlar_machine::{FileSystem, Folder};
+use ashlar_machine::{FileSystem, Folder, is_block_device};
 
 /// A folder and what was found in it.
 #[derive(Debug, Clone)]
@@ -30,12 +30,12 @@ pub(crate) enum StartPlan {
     Existing(DeploymentId),
 }
 
-/// The file system that a folder is on.
+/// The file system that a folder is on, or a block device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Device number; equal for folders on one file system.
     pub device: u64,
-    /// Mount point.
+    /// Mount point; of a block device its own path, behind links.
     pub mount: String,
     /// Whether it is the file system of `/`.
     pub root: bool,
@@ -61,6 +61,15 @@ pub(crate) fn facts(path: &Path) -> Option<Facts> {
     use std::os::unix::fs::MetadataExt as _;
     let device = |p: &Path| std::fs::metadata(p).ok().map(|m| m.dev());
     let folder = path.canonicalize().ok()?;
+    if is_block_device(&folder) {
+        return Some(Facts {
+            device: std::fs::metadata(&folder).ok()?.rdev(),
+            mount: folder.display().to_string(),
+            root: false,
+            memory: false,
+            total: Folder::real(&folder, None).space().ok()?.total,
+        });
+    }
     let own = device(&folder)?;
     // The topmost folder on the same device is the mount point.
     let mount = folder.ancestors().take_while(|p| device(p) == Some(own)).last()?;
@@ -81,7 +90,7 @@ pub(crate) fn facts(path: &Path) -> Option<Facts> {
 pub(crate) fn check_size(path: &Path) -> Result<(), String> {
     match facts(path) {
         Some(f) if f.total < MIN_SIZE => Err(format!(
-            "{}: its file system has {}, a drive needs {} at least",
+            "{}: its file system, or the device, has {}, a drive needs {} at least",
             path.display(),
             ashlar_arguments::size::show(f.total),
             ashlar_arguments::size::show(MIN_SIZE)

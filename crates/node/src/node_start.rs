@@ -240,6 +240,9 @@ pub(crate) async fn format_all(
         let mut formatted = 0;
         for inspected in &mut inspected {
             if inspected.probe == Probe::Missing {
+                if inspected.path.starts_with("/dev") {
+                    return Err(format!("{}: there is no such device", inspected.path.display()));
+                }
                 let above = inspected.path.parent().map_or(Ok(()), std::fs::create_dir_all);
                 above
                     .and_then(|()| Folder::real(&inspected.path, None).make())

@@ -123,8 +123,25 @@ pub fn one(drive: &Drive, f: impl FnOnce(&Drive, Completion)) -> (Outcome, Optio
 }
 
 pub fn sim_drive(options: &Options) -> (SimDisk, Folder, Drive) {
+    sim_drive_on(false, options)
+}
+
+/// Bytes of a simulated block device of a drive.
+const DEVICE: u64 = 16 << 20;
+
+/// The root of a drive on a simulated disk: its files, or the files on a block device, which is one of its files.
+pub fn root_of(disk: &SimDisk, device: bool, options: &Options) -> Folder {
+    if device {
+        Folder::simulated_device(disk, DEVICE, options.faults.clone()).unwrap()
+    } else {
+        Folder::simulated(disk, options.faults.clone())
+    }
+}
+
+/// As [`sim_drive`], also on a block device.
+pub fn sim_drive_on(device: bool, options: &Options) -> (SimDisk, Folder, Drive) {
     let disk = SimDisk::new(256 << 20);
-    let folder = Folder::simulated(&disk, options.faults.clone());
+    let folder = root_of(&disk, device, options);
     ashlar_drive::format_folder(&folder, &label(1), VOTER, 64 << 10).unwrap();
     let drive = Drive::open_folder(&folder, options, false).unwrap();
     drive.pump();

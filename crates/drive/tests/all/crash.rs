@@ -7,7 +7,7 @@
 
 use crate::common::*;
 use ashlar_commit::bucket_fence::Deletion;
-use ashlar_drive::{Completion, Drive, Role, State, Tally};
+use ashlar_drive::{Completion, Drive, Probe, Role, State, Tally, probe_folder};
 use ashlar_machine::{Crash, Folder, SimDisk};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -43,6 +43,8 @@ struct History {
     records: BTreeMap<u64, Vec<u8>>,
     /// Number of extent segments that were reused.
     recycled: u64,
+    /// The drive is on a block device.
+    device: bool,
 }
 
 fn content(id: u64, len: usize) -> Vec<u8> {
@@ -56,14 +58,15 @@ fn content(id: u64, len: usize) -> Vec<u8> {
 }
 
 /// Runs random operations and records when each is acknowledged.
-fn live(seed: u64, steps: u64, large: bool) -> History {
+fn live(seed: u64, steps: u64, large: bool, device: bool) -> History {
     let mut rng = Rng(seed);
     let mut o = small_options();
     o.cache_bytes = 16 << 10;
     // Small, so that segments fill up, become empty and are reused.
     o.segment_bytes = if large { 32 << 10 } else { o.segment_bytes };
-    let (disk, _, drive) = sim_drive(&o);
+    let (disk, _, drive) = sim_drive_on(device, &o);
     let mut h = History {
+        device,
         disk: disk.clone(),
         registers: BTreeMap::new(),
         shards: BTreeMap::new(),
@@ -200,7 +203,7 @@ fn live(seed: u64, steps: u64, large: bool) -> History {
 fn check(h: &History, image: &SimDisk, at: usize, full: bool, what: &str) {
     let mut o = small_options();
     o.cache_bytes = 16 << 10;
-    let folder = Folder::simulated(image, None);
+    let folder = root_of(image, h.device, &o);
     let d = Drive::open_folder(&folder, &o, false).unwrap_or_else(|e| panic!("{what}: {e}"));
     assert_eq!(d.state(), State::Online, "{what}");
     assert_eq!(d.damage(), [""; 0], "{what}");
@@ -222,9 +225,8 @@ fn check(h: &History, image: &SimDisk, at: usize, full: bool, what: &str) {
         assert_eq!(read_now(&d, 500), Some(b"after".to_vec()), "{what}");
         drop(d);
         // The same holds for a rebuilt index.
-        for name in image.dump().keys().filter(|n| n.starts_with("index/")) {
-            image.put(name, None);
-        }
+        let index = folder.sub("index");
+        index.list().unwrap().iter().for_each(|name| index.remove(name).unwrap());
         let d = Drive::open_folder(&folder, &o, false).unwrap();
         assert_eq!(d.damage(), [""; 0], "{what}");
         compare(h, &d, at, what);
@@ -232,14 +234,13 @@ fn check(h: &History, image: &SimDisk, at: usize, full: bool, what: &str) {
 }
 
 fn read_now(d: &Drive, k: u64) -> Option<Vec<u8>> {
-    let r = d.read_now(&key(k), true, u32::MAX).unwrap().unwrap();
-    r.accepted.map(|s| s.record.unwrap().to_vec())
+    run(d, d.read(&key(k), true, u32::MAX)).unwrap().accepted.map(|s| s.record.unwrap().to_vec())
 }
 
 fn compare(h: &History, d: &Drive, at: usize, what: &str) {
     assert_eq!((d.audit().unwrap(), d.stats().miscounts), (vec![], 0), "{what}");
     for (k, past) in &h.registers {
-        let r = d.read_now(&key(*k), true, u32::MAX).unwrap().unwrap_or_else(|e| panic!("{what}: {k}: {e}"));
+        let r = run(d, d.read(&key(*k), true, u32::MAX)).unwrap_or_else(|e| panic!("{what}: {k}: {e}"));
         let value = r.accepted.as_ref().map(|s| s.ballot.counter);
         assert!(past.allows(value, at), "{what}: register {k} is {value:?}, {:?}", past.values);
         if let Some(s) = r.accepted {
@@ -251,7 +252,7 @@ fn compare(h: &History, d: &Drive, at: usize, what: &str) {
         assert!(past.allows(value, at), "{what}: fence of {n} is {value:?}, {:?}", past.values);
     }
     for (id, (past, len)) in &h.shards {
-        match d.open_shard_now(write_id(*id), 3).unwrap() {
+        match run(d, d.open_shard(write_id(*id), 3)) {
             Err(ashlar_drive::Error::Missing) => {
                 assert!(past.allows(None, at), "{what}: shard {id} is gone, {:?}", past.values);
             }
@@ -260,10 +261,7 @@ fn compare(h: &History, d: &Drive, at: usize, what: &str) {
                 assert!(past.allows(Some(1), at), "{what}: shard {id}, {:?}", past.values);
                 let mut got = Vec::new();
                 for n in 0..r.frames() {
-                    let f = r
-                        .read_run_now(n, 1, ashlar_drive::Check::Drive)
-                        .unwrap()
-                        .map(|mut run| run.remove(0));
+                    let f = run(d, r.read(n, ashlar_drive::Check::Drive));
                     got.extend_from_slice(&f.unwrap_or_else(|e| panic!("{what}: shard {id}: {e}")));
                 }
                 assert!(got == content(*id, *len), "{what}: shard {id} has other bytes");
@@ -273,8 +271,8 @@ fn compare(h: &History, d: &Drive, at: usize, what: &str) {
 }
 
 /// Returns how many extent segments were reused.
-fn campaign(seed: u64, steps: u64, images: u64, full_every: u64, large: bool) -> u64 {
-    let h = live(seed, steps, large);
+fn campaign(seed: u64, steps: u64, images: u64, full_every: u64, large: bool, device: bool) -> u64 {
+    let h = live(seed, steps, large, device);
     let mut crash = Crash::new(&h.disk);
     let end = h.disk.position();
     let mut rng = Rng(seed ^ 0xdead);
@@ -299,7 +297,10 @@ fn first_open(h: &History) -> usize {
     for at in 0..h.disk.position() {
         crash.advance(at);
         let image = crash.image(|| 0);
-        if image.dump().contains_key("label") {
+        let there = || h.device && !image.dump().is_empty();
+        let formatted = image.dump().contains_key("label")
+            || there() && matches!(probe_folder(&root_of(&image, true, &small_options())), Probe::Ours(_));
+        if formatted {
             return at;
         }
     }
@@ -307,12 +308,11 @@ fn first_open(h: &History) -> usize {
 }
 
 /// `ASHLAR_CRASH_IMAGES` sets the number for a longer run, `ASHLAR_SEED` selects one seed.
-#[test]
-fn every_acknowledged_operation_survives_a_crash() {
+fn campaigns(default: u64, each: u64, device: bool) {
     let images: u64 =
-        std::env::var("ASHLAR_CRASH_IMAGES").ok().and_then(|s| s.parse().ok()).unwrap_or(100_000);
+        std::env::var("ASHLAR_CRASH_IMAGES").ok().and_then(|s| s.parse().ok()).unwrap_or(default);
     let seed: Option<u64> = std::env::var("ASHLAR_SEED").ok().and_then(|s| s.parse().ok());
-    let seeds: Vec<u64> = seed.map_or((0..images.div_ceil(2000)).collect(), |s| vec![s]);
+    let seeds: Vec<u64> = seed.map_or((0..images.div_ceil(each)).collect(), |s| vec![s]);
     let next = std::sync::atomic::AtomicUsize::new(0);
     let recycled = std::sync::atomic::AtomicU64::new(0);
     std::thread::scope(|s| {
@@ -321,7 +321,7 @@ fn every_acknowledged_operation_survives_a_crash() {
                 loop {
                     let i = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                     let Some(seed) = seeds.get(i) else { break };
-                    let n = campaign(*seed, 150, 2000, 50, seed % 2 == 1);
+                    let n = campaign(*seed, 150, each, 50, seed % 2 == 1, device);
                     recycled.fetch_add(n, std::sync::atomic::Ordering::Relaxed);
                 }
             });
@@ -332,6 +332,17 @@ fn every_acknowledged_operation_survives_a_crash() {
         recycled > seeds.len() as u64 / 4 || seeds.len() < 10,
         "only {recycled} segments were used again"
     );
+}
+
+#[test]
+fn every_acknowledged_operation_survives_a_crash() {
+    campaigns(100_000, 2000, false);
+}
+
+/// The same without a file system below.
+#[test]
+fn every_acknowledged_operation_survives_a_crash_on_a_block_device() {
+    campaigns(9000, 1000, true);
 }
 
 #[test]

@@ -1,0 +1,137 @@
+"""`ashlar server` over block devices without file systems: loop devices over files, which need root.
+
+Kills under load, a device that is replaced by a blank one under the server, names that change between two starts, and devices of others,
+which are refused and stay as they are.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import Server, one_server, until
+from histories import Writer, check, client, content
+from test_array_devices import WHY_NOT, digest, is_free, loops  # noqa: F401
+from test_crash import drive_ids, healed
+
+pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or ""), one_server]
+MIB = 1 << 20
+
+
+def link(home, devices):
+    """The devices under the names that a server is started with."""
+    for n, device in enumerate(devices, 1):
+        name = home / f"drive{n}"
+        name.unlink(missing_ok=True)
+        name.symlink_to(device)
+
+
+@pytest.fixture
+def start(loops, tmp_path):  # noqa: F811
+    """Servers before their devices: those are detached when no process has them any more."""
+    started = []
+
+    def run(devices):
+        link(tmp_path, devices)
+        started.append(Server(tmp_path, len(devices)))
+        return started[-1]
+
+    yield run
+    for server in started:
+        if server.process.poll() is None:
+            server.process.kill()
+            server.process.wait()
+
+
+def test_kills_under_load_lose_nothing_on_devices(start, loops):  # noqa: F811
+    devices = loops.devices(4, size=640 * MIB)
+    server = start(devices)
+    client(server).create_bucket(Bucket="crash")
+    state, rng = {}, random.Random(os.environ.get("ASHLAR_SEED", "devices"))
+    for _ in range(int(os.environ.get("ASHLAR_KILL_CYCLES", "5"))):
+        writers = [Writer(client(server), "crash", f"w{i}", state) for i in range(4)]
+        [w.start() for w in writers]
+        time.sleep(rng.uniform(0.2, 1.5))
+        assert not any(is_free(device) for device in devices)
+        server.process.send_signal(signal.SIGKILL)
+        server.process.wait()
+        for w in writers:
+            w.going = False
+        [w.join() for w in writers]
+        # Devices may have other names after a start of the machine.
+        rng.shuffle(devices)
+        link(server.home, devices)
+        server.start()
+        check(client(server, 3), "crash", state)
+    assert state
+    # After an orderly end too, and with three of the four.
+    assert server.stop() == 0
+    assert all(is_free(device) for device in devices)
+    loops.detach(devices[0])
+    (server.home / "drive1").unlink()
+    server.start()
+    check(client(server, 3), "crash", state)
+
+
+def test_a_blank_device_replaces_another(start, loops):  # noqa: F811
+    devices = loops.devices(4, size=640 * MIB)
+    server = start(devices)
+    s3 = client(server, 3)
+    s3.create_bucket(Bucket="bkt")
+    sizes = [1, 5000, 300_000, 6_000_000]
+    for i in range(24):
+        s3.put_object(Bucket="bkt", Key=f"k{i}", Body=content(f"k{i}", i, sizes[i % 4]))
+    before = drive_ids(server)
+    assert server.stop() == 0
+    # Another drive in the slot of the first one.
+    loops.detach(devices[0])
+    link(server.home, [loops.attach(loops.file("new", size=640 * MIB)), *devices[1:]])
+    server.start()
+    until(lambda: len(drive_ids(server) - before) == 1 and healed(server), 120)
+    # What is on the new one is whole: one of the others is not needed.
+    assert server.stop() == 0
+    loops.detach(devices[2])
+    (server.home / "drive3").unlink()
+    server.start()
+    for i in range(24):
+        got = client(server, 3).get_object(Bucket="bkt", Key=f"k{i}")["Body"].read()
+        assert got == content(f"k{i}", i, sizes[i % 4]), i
+
+
+def test_devices_of_others_are_refused_and_stay_as_they_are(start, loops, tmp_path):  # noqa: F811
+    devices = loops.devices(4, size=640 * MIB)
+    foreign = loops.file("foreign", size=640 * MIB)
+    subprocess.run(["mkfs.ext4", "-q", foreign], check=True, timeout=60)
+    was = digest(foreign)
+
+    def refused(*four, why):
+        (tmp_path / "server.log").unlink(missing_ok=True)
+        with pytest.raises(RuntimeError) as failed:
+            start(four)
+        assert why in str(failed.value), failed.value
+
+    device = loops.attach(foreign)
+    refused(device, *devices[1:], why="something is on the device")
+    assert digest(foreign) == was
+    # Mounted: somebody else has it.
+    mount = tmp_path / "mount"
+    mount.mkdir()
+    blank = loops.file("mounted", size=640 * MIB)
+    subprocess.run(["mkfs.ext4", "-q", blank], check=True, timeout=60)
+    mounted = loops.attach(blank)
+    subprocess.run(["mount", mounted, mount], check=True, timeout=60)
+    try:
+        refused(mounted, *devices[1:], why="in use")
+    finally:
+        subprocess.run(["umount", mount], check=True, timeout=60)
+    done = subprocess.run([os.environ["ASHLAR_BIN"], "server", "/dev/no-such-device", *devices[1:], "--address", "127.0.0.1:0"], capture_output=True,
+                          text=True, timeout=60, env={**os.environ, "ASHLAR_STATE_DIR": str(tmp_path / "state")})
+    assert done.returncode != 0 and "there is no such device" in done.stderr + done.stdout, done
+    assert not os.path.exists("/dev/no-such-device")
+    refused(loops.attach(loops.file("small", size=100 * MIB)), *devices[1:], why="a drive needs 512")
+    # None of this wrote to the others: they are still blank.
+    server = start(devices)
+    client(server).create_bucket(Bucket="bkt")
