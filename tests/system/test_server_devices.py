@@ -1,9 +1,11 @@
-"""`ashlar server` over block devices without file systems: loop devices over files, which need root.
+"""`ashlar server` over block devices without file systems: loop devices over files, which need root, and namespaces of an
+enclosure, which do not.
 
 Kills under load, a device that is replaced by a blank one under the server, names that change between two starts, and devices of others,
 which are refused and stay as they are.
 """
 
+import json
 import os
 import random
 import signal
@@ -14,10 +16,13 @@ import pytest
 
 from conftest import Server, one_server, until
 from histories import Writer, check, client, content
+from signing import admin
 from test_array_devices import WHY_NOT, digest, is_free, loops  # noqa: F401
 from test_crash import drive_ids, healed
+from test_fabric import fabric  # noqa: F401  a fixture
 
-pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or ""), one_server]
+pytestmark = one_server
+needs_loops = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 MIB = 1 << 20
 
 
@@ -46,6 +51,7 @@ def start(loops, tmp_path):  # noqa: F811
             server.process.wait()
 
 
+@needs_loops
 def test_kills_under_load_lose_nothing_on_devices(start, loops):  # noqa: F811
     devices = loops.devices(4, size=640 * MIB)
     server = start(devices)
@@ -76,6 +82,7 @@ def test_kills_under_load_lose_nothing_on_devices(start, loops):  # noqa: F811
     check(client(server, 3), "crash", state)
 
 
+@needs_loops
 def test_a_blank_device_replaces_another(start, loops):  # noqa: F811
     devices = loops.devices(4, size=640 * MIB)
     server = start(devices)
@@ -101,6 +108,7 @@ def test_a_blank_device_replaces_another(start, loops):  # noqa: F811
         assert got == content(f"k{i}", i, sizes[i % 4]), i
 
 
+@needs_loops
 def test_devices_of_others_are_refused_and_stay_as_they_are(start, loops, tmp_path):  # noqa: F811
     devices = loops.devices(4, size=640 * MIB)
     foreign = loops.file("foreign", size=640 * MIB)
@@ -135,3 +143,72 @@ def test_devices_of_others_are_refused_and_stay_as_they_are(start, loops, tmp_pa
     # None of this wrote to the others: they are still blank.
     server = start(devices)
     client(server).create_bucket(Bucket="bkt")
+
+
+class OnNamespaces(Server):
+    """A server whose drives have these addresses."""
+
+    def __init__(self, home, addresses):
+        self.addresses = addresses
+        super().__init__(home)
+
+    def launch(self):
+        self.drives, *self.arguments = self.addresses
+        super().launch()
+
+
+def test_namespaces_of_an_enclosure_are_drives(fabric, tmp_path):  # noqa: F811
+    """NVMe/TCP without the kernel: kills of the server, of the enclosure, and a drive that is pulled."""
+    fabric.set_up('bays = 5\ndata = "data"\nscale = 100\n\n[drive]\ncapacity = "160GB"\n').start()
+    portals = ",".join(f"127.0.0.1:{p}" for p in fabric.ports)
+    address = [f"nvme-tcp://{portals}/{fabric.nqn(bay)}/1" for bay in range(1, 6)]
+    server = OnNamespaces(tmp_path, address[:4])
+    try:
+        client(server).create_bucket(Bucket="crash")
+        state, rng = {}, random.Random(os.environ.get("ASHLAR_SEED", "namespaces"))
+        for cycle in range(4):
+            writers = [Writer(client(server), "crash", f"w{i}", state) for i in range(3)]
+            [w.start() for w in writers]
+            time.sleep(rng.uniform(0.5, 2))
+            if cycle == 1:
+                # The enclosure is gone for a moment: requests wait for it.
+                fabric.process.kill()
+                fabric.process.wait()
+                fabric.start()
+                time.sleep(2)
+            server.process.send_signal(signal.SIGKILL)
+            server.process.wait()
+            for w in writers:
+                w.going = False
+            [w.join() for w in writers]
+            server.start()
+            check(client(server, 3), "crash", state)
+        assert state
+        # A namespace is one drive, whatever addresses lead to it: that of the fourth drive is named, but is the first one's.
+        assert server.stop() == 0
+        twice = f"nvme-tcp://127.0.0.1:{fabric.ports[0]}/{fabric.nqn(1)}/1"
+        server.addresses = [*address[:3], twice]
+        server.start()
+        drives = admin(server, "GET", "/ashlar/admin/v1/info")["drives"]
+        assert sorted(d["state"] == "online" for d in drives) == [False, True, True, True], drives
+        assert "is another drive of this process already" in json.dumps(drives), drives
+        check(client(server, 3), "crash", state)
+        assert server.stop() == 0
+        server.addresses = address[:4]
+        # A drive is pulled while the server runs: it goes on without.
+        server.start()
+        fabric.run("fault", "drive-gone", 2)
+        s3 = client(server, 5)
+        s3.create_bucket(Bucket="without")
+        for i in range(8):
+            s3.put_object(Bucket="without", Key=f"k{i}", Body=content(f"k{i}", i, 100_000))
+        check(s3, "crash", state)
+        for fault in fabric.run("fault", "list"):
+            fabric.run("fault", "clear", fault["id"])
+        until(lambda: healed(server), 180)
+        for i in range(8):
+            assert s3.get_object(Bucket="without", Key=f"k{i}")["Body"].read() == content(f"k{i}", i, 100_000)
+    finally:
+        if server.process.poll() is None:
+            server.process.kill()
+            server.process.wait()

@@ -9,12 +9,13 @@ pub const MAX: usize = 1024;
 /// Expands arguments that name drives.
 ///
 /// # Errors
-/// A message for the operator. Addresses of other machines are refused by name; otherwise they would be taken
-/// for relative paths.
+/// A message for the operator. Addresses other than those of namespaces of NVMe/TCP targets are refused by name; otherwise they would be
+/// taken for relative paths.
 pub fn drives(arguments: &[String]) -> Result<Vec<String>, String> {
-    if let Some(address) = arguments.iter().find(|a| a.contains("://")) {
+    let namespace = |a: &str| ["nvme-tcp://", "nvme-tcp+discovery://"].iter().any(|s| a.starts_with(s));
+    if let Some(address) = arguments.iter().find(|a| a.contains("://") && !namespace(a)) {
         return Err(format!(
-            "{address}: a drive is a folder on this machine; addresses of other machines are not supported yet, and nothing was formatted"
+            "{address}: a drive is a folder or a block device of this machine, or a namespace (nvme-tcp://HOST:PORT/NQN/NSID); other addresses are not supported, and nothing was formatted"
         ));
     }
     expand(arguments)

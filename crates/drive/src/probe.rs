@@ -21,7 +21,7 @@ use crate::{Error, Label, Result, Tally};
 use ashlar_format::GroupId;
 use ashlar_format::codec;
 use ashlar_format::journal::{self, BATCH_HEADER, BatchWriter, GroupState, PAGE, kind};
-use ashlar_machine::{BufferPool, FileSystem, Folder};
+use ashlar_machine::{BufferPool, FileSystem, Folder, is_other_device};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt as _;
@@ -38,6 +38,9 @@ const FIRST_BYTES: u64 = 1 << 20;
 /// Finds out what `path` holds. Never changes anything.
 #[must_use]
 pub fn probe(path: &Path) -> Probe {
+    if is_other_device(path) {
+        return probe_folder(&Folder::real(path, None));
+    }
     match std::fs::metadata(path) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Probe::Missing,
         Err(e) => return Probe::Unreadable(e.to_string()),

@@ -18,8 +18,8 @@ use rustix::fs::{FallocateFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::buffer::{ALIGN, BufferPool};
-use crate::file::{read_full, write_full};
 use crate::sysfs::{Facts, Uses};
+use crate::whole::{read_full, write_full};
 
 /// Bytes that are copied through one buffer at a time, at most.
 const CHUNK: usize = 1 << 20;

@@ -8,70 +8,13 @@ use crate::dir::{Purpose, RealDir};
 use crate::faults::{Faults, Operation};
 use crate::raw::RawFile;
 use crate::sim::SimFile;
+use crate::space::is_memory;
 use crate::watch::{Call, Watch};
+use crate::whole::{read_full, write_full};
 use rustix::fs::{FallocateFlags, OFlags};
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::AsFd;
 use std::sync::Arc;
-
-/// The kind of file system of a path, as far as it matters here.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FileSystem {
-    /// In memory: preallocation would use memory immediately, and flushing has no effect.
-    Memory,
-    /// Anything else.
-    Disk,
-}
-
-/// Space of the file system a path is on, in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Space {
-    /// Whole size.
-    pub total: u64,
-    /// Space that an unprivileged program may still use.
-    pub free: u64,
-    /// Mounted read-only.
-    pub read_only: bool,
-    /// Files that it can hold; 0 where there is no limit.
-    pub inodes: u64,
-    /// Free inodes.
-    pub inodes_free: u64,
-}
-
-impl Space {
-    /// Asks the file system.
-    ///
-    /// # Errors
-    /// Errors of `statvfs`.
-    pub fn of(folder: impl AsFd) -> io::Result<Space> {
-        let s = rustix::fs::fstatvfs(folder)?;
-        Ok(Space {
-            total: s.f_blocks.saturating_mul(s.f_frsize),
-            free: s.f_bavail.saturating_mul(s.f_frsize),
-            read_only: s.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY),
-            inodes: s.f_files,
-            inodes_free: s.f_favail,
-        })
-    }
-}
-
-/// The kind of file system a folder is on.
-///
-/// # Errors
-/// Errors of `statfs`.
-pub(crate) fn file_system(folder: impl AsFd) -> io::Result<FileSystem> {
-    let s = rustix::fs::fstatfs(folder)?;
-    Ok(if is_memory(s.f_type) { FileSystem::Memory } else { FileSystem::Disk })
-}
-
-/// By the magic number of `statfs`.
-#[allow(clippy::unnecessary_cast)] // the type of the field differs between architectures
-fn is_memory(f_type: impl Into<i64>) -> bool {
-    const TMPFS: i64 = 0x0102_1994;
-    const RAMFS: i64 = 0x8584_58f6;
-    matches!(f_type.into(), TMPFS | RAMFS)
-}
 
 /// A file with positioned reads and writes.
 ///
@@ -447,19 +390,6 @@ fn corrupt(v: crate::faults::Verdict, buf: &mut [u8], at: u64) {
     }
 }
 
-pub(crate) fn read_full(f: &File, buf: &mut [u8], at: u64) -> io::Result<()> {
-    let mut done = 0;
-    while done < buf.len() {
-        match rustix::io::pread(f, &mut buf[done..], at + done as u64) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(n) => done += n,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(e.into()),
-        }
-    }
-    Ok(())
-}
-
 /// As [`read_full`]; a bit of the first slice is flipped where the verdict says so.
 fn read_slices_full(
     f: &File,
@@ -486,24 +416,6 @@ fn read_slices_full(
             Ok(done) => {
                 at += done as u64;
                 IoSliceMut::advance_slices(&mut slices, done);
-            }
-            Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(e.into()),
-        }
-    }
-    Ok(())
-}
-
-pub(crate) fn write_full(f: &File, mut slices: &mut [IoSlice<'_>], mut at: u64) -> io::Result<()> {
-    while !slices.is_empty() {
-        // IOV_MAX is 1024 on Linux.
-        let n = slices.len().min(1024);
-        match rustix::io::pwritev(f, &slices[..n], at) {
-            Ok(0) if slices[..n].iter().all(|s| s.is_empty()) => return Ok(()),
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(done) => {
-                at += done as u64;
-                IoSlice::advance_slices(&mut slices, done);
             }
             Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(e.into()),

@@ -7,9 +7,10 @@
 
 use crate::block::is_block_device;
 use crate::dir::{Purpose, RealDir};
-use crate::file::{DiskFile, FileSystem, Space, file_system};
-use crate::raw::{RawDevice, RawFile, Store};
+use crate::file::DiskFile;
+use crate::raw::{RawDevice, RawFile, Store, is_other_device};
 use crate::sim::SimDisk;
+use crate::space::{FileSystem, Space, file_system};
 use crate::watch::{Call, Watch};
 use crate::{Faults, Operation};
 use rustix::fs::OFlags;
@@ -52,10 +53,11 @@ impl Device {
 }
 
 impl Folder {
-    /// A real folder, or the files on a block device, which this process then has alone while a folder or file of it is open.
+    /// A real folder, or the files on a block device or another one ([`use_other_devices`](crate::use_other_devices)), which this process then has
+    /// alone while a folder or file of it is open.
     #[must_use]
     pub fn real(path: &Path, faults: Option<Arc<Faults>>) -> Folder {
-        let location = if is_block_device(path) {
+        let location = if is_block_device(path) || is_other_device(path) {
             Location::Device(Device { path: path.to_owned(), store: Arc::default() }, String::new())
         } else {
             Location::Real(RealDir::new(path))

@@ -31,23 +31,26 @@ mod process;
 mod raw;
 mod sim;
 mod socket;
+mod space;
 mod sysfs;
 mod ublk;
 mod watch;
+mod whole;
 
 pub use block::{Access, BlockDevice, has_holders, is_block_device};
 pub use buffer::{ALIGN, Buf, BufferPool};
 pub use dir::is_superuser;
 pub use faults::{Fault, Faults, Operation};
-pub use file::{DiskFile, FileSystem, Space};
+pub use file::DiskFile;
 pub use folder::{Folder, Lock};
 pub use pool::{Busy, IoPool};
 pub use process::raise_open_files;
-pub use raw::RawDevice;
 #[doc(hidden)]
 pub use raw::fuzzed as fuzzed_store;
+pub use raw::{OtherDevices, RawDevice, is_other_device, use_other_devices};
 pub use sim::{Crash, SimDisk};
 pub use socket::tune_socket;
+pub use space::{FileSystem, Space};
 pub use ublk::{
     UblkChannel, UblkCommand, UblkControl, UblkDescriptor, UblkEvent, UblkQueue, UblkWaker,
     become_io_flusher, is_administrator,

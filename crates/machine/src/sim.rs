@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use crate::file::Space;
+use crate::space::Space;
 
 const SECTOR: usize = 512;
 

@@ -59,6 +59,9 @@ pub(crate) fn inspect(path: &Path) -> InspectedFolder {
 /// The file system of a folder; `None` if it cannot be determined.
 pub(crate) fn facts(path: &Path) -> Option<Facts> {
     use std::os::unix::fs::MetadataExt as _;
+    if let Some(facts) = crate::namespaces::facts(path) {
+        return Some(facts);
+    }
     let device = |p: &Path| std::fs::metadata(p).ok().map(|m| m.dev());
     let folder = path.canonicalize().ok()?;
     if is_block_device(&folder) {
@@ -117,9 +120,14 @@ pub(crate) fn warnings(drives: &[(&Path, &Facts)], parity: u8) -> Vec<String> {
         let same: Vec<_> = drives.iter().filter(|(_, f)| f.device == device).collect();
         if same.len() > 1 {
             out.push(format!(
-                "{} are on one file system (mounted at {}): losing it loses all of them at once, and its space is counted once",
+                "{} are on one {}: losing it loses all of them at once{}",
                 names(&same),
-                same[0].1.mount
+                if same[0].1.mount.starts_with('/') {
+                    format!("file system (mounted at {})", same[0].1.mount)
+                } else {
+                    format!("drive ({})", same[0].1.mount)
+                },
+                if same[0].1.mount.starts_with('/') { ", and its space is counted once" } else { "" }
             ));
         }
     }
@@ -141,8 +149,11 @@ pub(crate) fn warnings(drives: &[(&Path, &Facts)], parity: u8) -> Vec<String> {
     out
 }
 
-/// Absolute form of a path, without requiring that it exists.
+/// Absolute form of a path, without requiring that it exists. The address of a namespace stays as it is.
 pub fn absolute(path: &str) -> PathBuf {
+    if crate::namespaces::is_address(path) {
+        return PathBuf::from(path);
+    }
     std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path))
 }
 

@@ -60,6 +60,7 @@ pub mod lifecycle;
 pub mod log_buffer;
 pub mod map_follow;
 mod member;
+mod namespaces;
 mod node;
 mod node_start;
 pub mod own_key;

@@ -88,6 +88,7 @@ impl Node {
         environment: Option<Credential>,
         keys: &'a mut Configured,
     ) -> BoxFuture<'a, Result<Opening, String>> {
+        crate::namespaces::enable();
         if let Some(cluster) = &plan.cluster {
             return cluster_start::open(plan, cluster, environment, keys);
         }

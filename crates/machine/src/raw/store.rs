@@ -9,20 +9,18 @@
 //!
 //! Must not depend on: what files contain, paths.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, IoSlice};
 use std::sync::{Arc, OnceLock};
 
-use ashlar_environment::HashMap;
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::device::RawDevice;
-use super::inode::{Blocks, Piece};
+use super::inode::Blocks;
 use super::layout::{
     BLOCK, Change, Place, Superblock, batch_head, check_name, decode_batch, encode_batch, size_of_file,
 };
-use super::space::FreeSpace;
-use crate::file::Space;
+use super::state::{Inode, State, broken};
+use crate::space::Space;
 
 /// Bytes at both ends of a device that are zero if nothing is on it.
 const LOOKED_AT: u64 = 1 << 20;
@@ -32,40 +30,6 @@ const SMALLEST_LOG: u64 = 64;
 const LARGEST_LOG: u64 = 1 << 18;
 /// A log has a block for so many blocks of the device.
 const BLOCKS_FOR_ONE_OF_A_LOG: u64 = 1024;
-
-/// A file.
-pub(super) struct Inode {
-    pub(super) len: u64,
-    pub(super) blocks: Blocks,
-    /// Open handles.
-    pub(super) handles: u64,
-    /// Names: one or none.
-    named: bool,
-    /// Requests share it; what takes blocks away, or reads blocks and writes them again, has it alone.
-    pub(super) requests: Arc<RwLock<()>>,
-}
-
-#[derive(Default)]
-pub(super) struct State {
-    names: BTreeMap<String, u64>,
-    pub(super) files: HashMap<u64, Inode>,
-    next: u64,
-    free: FreeSpace,
-    /// Extents of all files, for the size of a checkpoint.
-    extents: usize,
-    /// Changes of names since the last batch, in their order.
-    renamed: Vec<Change>,
-    /// Files that changed since the last batch.
-    changed: BTreeSet<u64>,
-    /// Files of the durable state that are gone since.
-    gone: Vec<u64>,
-    /// Blocks that the durable state may use.
-    freed: Vec<(u64, u64)>,
-    /// A batch is being written.
-    busy: bool,
-    /// Names whose lock is held.
-    locked: BTreeSet<String>,
-}
 
 #[derive(Default)]
 struct Log {
@@ -90,10 +54,6 @@ pub(crate) struct Store {
 /// Blocks of each log on a device of so many.
 fn log_blocks(blocks: u64) -> u64 {
     (blocks / BLOCKS_FOR_ONE_OF_A_LOG).clamp(SMALLEST_LOG, LARGEST_LOG)
-}
-
-fn broken(why: &str) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, format!("the store of files on the device is damaged: {why}"))
 }
 
 impl Store {
@@ -439,143 +399,5 @@ impl Store {
     pub(super) fn reclaim(&self) -> io::Result<()> {
         let waiting = !self.state.lock().freed.is_empty();
         if waiting { self.commit() } else { Ok(()) }
-    }
-}
-
-impl State {
-    /// The state behind all changes of a log.
-    fn of(changes: Vec<Change>, superblock: &Superblock) -> io::Result<State> {
-        let mut state = State::default();
-        let end = superblock.files_at() + superblock.files();
-        for change in changes {
-            match change {
-                Change::File { id, len, extents } => {
-                    let mut blocks = Blocks::default();
-                    for (at, e) in extents {
-                        let inside = e.count > 0
-                            && e.start >= superblock.files_at()
-                            && e.start.checked_add(e.count).is_some_and(|to| to <= end)
-                            && at.checked_add(e.count).is_some()
-                            && blocks.pieces(at, at + e.count) == [Piece::Hole(e.count)];
-                        if !inside {
-                            return Err(broken("a file has blocks where none can be"));
-                        }
-                        blocks.insert(at, e);
-                    }
-                    let inode = Inode { len, blocks, handles: 0, named: false, requests: Arc::default() };
-                    state.files.insert(id, inode);
-                    state.next = state.next.max(id.saturating_add(1));
-                }
-                Change::Gone { id } => drop(state.files.remove(&id)),
-                Change::Name { name, file: Some(id) } => drop(state.names.insert(name, id)),
-                Change::Name { name, file: None } => drop(state.names.remove(&name)),
-            }
-        }
-        for id in state.names.values() {
-            let inode = state.files.get_mut(id).ok_or_else(|| broken("a name means no file"))?;
-            inode.named = true;
-        }
-        // Files without a name were open when the power was lost.
-        let unnamed: Vec<u64> = state.files.iter().filter(|(_, f)| !f.named).map(|(id, _)| *id).collect();
-        for id in unnamed {
-            state.files.remove(&id);
-            state.gone.push(id);
-        }
-        assert!(state.free.add(superblock.files_at(), superblock.files()), "all space is free once");
-        for inode in state.files.values() {
-            for (_, e) in inode.blocks.iter() {
-                if !state.free.remove(e.start, e.count) {
-                    return Err(broken("two files have the same blocks"));
-                }
-            }
-            state.extents += inode.blocks.len();
-        }
-        Ok(state)
-    }
-
-    /// A file that is known to exist.
-    pub(super) fn inode(&mut self, id: u64) -> &mut Inode {
-        self.files.get_mut(&id).expect("a file exists while it has a name or a handle")
-    }
-
-    fn file(&self, id: u64) -> Option<Change> {
-        let inode = self.files.get(&id)?;
-        Some(Change::File { id, len: inode.len, extents: inode.blocks.iter().collect() })
-    }
-
-    /// The whole state.
-    fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        for id in self.files.keys() {
-            self.file(*id).into_iter().for_each(|c| c.encode(&mut out));
-        }
-        for (name, id) in &self.names {
-            Change::Name { name: name.clone(), file: Some(*id) }.encode(&mut out);
-        }
-        out
-    }
-
-    /// Whether the file has changes that no finished batch has.
-    pub(super) fn is_changed(&self, id: u64) -> bool {
-        self.busy || self.changed.contains(&id)
-    }
-
-    /// Whether a name still means the file.
-    pub(super) fn is_named(&self, id: u64) -> bool {
-        self.files.get(&id).is_some_and(|f| f.named)
-    }
-
-    /// Changes a file.
-    pub(super) fn change<R>(&mut self, id: u64, change: impl FnOnce(&mut Inode) -> R) -> R {
-        let inode = self.inode(id);
-        let before = inode.blocks.len();
-        let out = change(inode);
-        let after = inode.blocks.len();
-        self.extents = self.extents + after - before;
-        self.changed.insert(id);
-        out
-    }
-
-    /// Takes the blocks `from..to` of a file away from it.
-    pub(super) fn free_blocks(&mut self, id: u64, from: u64, to: u64) {
-        let freed = self.change(id, |f| f.blocks.carve(from, to));
-        self.freed.extend(freed.into_iter().map(|(_, e)| (e.start, e.count)));
-    }
-
-    /// Gives places to those blocks `from..to` of a file that have none. False, and nothing changes: there are too few.
-    #[must_use]
-    pub(super) fn place_blocks(&mut self, id: u64, from: u64, to: u64) -> bool {
-        let pieces = self.inode(id).blocks.pieces(from, to);
-        let missing: u64 = pieces.iter().map(|p| if let Piece::Hole(n) = p { *n } else { 0 }).sum();
-        if missing > self.free.blocks() {
-            return false;
-        }
-        let mut at = from;
-        for piece in pieces {
-            match piece {
-                Piece::Placed(e) => at += e.count,
-                Piece::Hole(mut n) => {
-                    while n > 0 {
-                        let (start, count) =
-                            self.free.take(n).expect("there are as many free blocks as missing");
-                        let extent = super::inode::Extent { start, count, written: false };
-                        self.change(id, |f| f.blocks.insert(at, extent));
-                        (at, n) = (at + count, n - count);
-                    }
-                }
-            }
-        }
-        true
-    }
-
-    fn forget_unused(&mut self, id: u64) {
-        let inode = self.inode(id);
-        if inode.named || inode.handles > 0 {
-            return;
-        }
-        self.free_blocks(id, 0, u64::MAX);
-        self.files.remove(&id);
-        self.changed.remove(&id);
-        self.gone.push(id);
     }
 }
