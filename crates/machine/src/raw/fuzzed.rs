@@ -22,7 +22,6 @@ pub fn samples() -> Vec<Vec<u8>> {
             name("journal/1", Some(1)),
             name("label", Some(2)),
             name("label", None),
-            Change::Gone { id: 2 },
         ],
         vec![
             file(u64::MAX - 1, 1 << 40, &[(1 << 27, extent(300, 1, true))]),

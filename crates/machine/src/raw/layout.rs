@@ -78,16 +78,13 @@ impl Superblock {
 pub(super) enum Change {
     /// A file is as it says from now on.
     File { id: u64, len: u64, extents: Vec<(u64, Extent)> },
-    /// A file is gone.
-    Gone { id: u64 },
-    /// A name means a file, or none.
+    /// A name means a file, or none. A file without a name is gone when the store is opened again.
     Name { name: String, file: Option<u64> },
 }
 
 const FILE: u8 = 1;
-const GONE: u8 = 2;
-const NAMED: u8 = 3;
-const UNNAMED: u8 = 4;
+const NAMED: u8 = 2;
+const UNNAMED: u8 = 3;
 /// Set in the count of an extent that was written.
 const WRITTEN: u64 = 1 << 63;
 
@@ -111,10 +108,6 @@ impl Change {
                         out.extend_from_slice(&n.to_le_bytes());
                     }
                 }
-            }
-            Change::Gone { id } => {
-                out.push(GONE);
-                out.extend_from_slice(&id.to_le_bytes());
             }
             Change::Name { name, file } => {
                 out.push(if file.is_some() { NAMED } else { UNNAMED });
@@ -140,7 +133,6 @@ impl Change {
                 }
                 Change::File { id, len, extents }
             }
-            GONE => Change::Gone { id: r.u64()? },
             kind @ (NAMED | UNNAMED) => {
                 let len = usize::from(u16::from_le_bytes(r.take(2)?.try_into().ok()?));
                 let name = std::str::from_utf8(r.take(len)?).ok()?.to_owned();
@@ -249,7 +241,6 @@ mod tests {
         prop_oneof![
             (any::<u64>(), any::<u64>(), proptest::collection::vec(extent, 0..300))
                 .prop_map(|(id, len, extents)| Change::File { id, len, extents }),
-            any::<u64>().prop_map(|id| Change::Gone { id }),
             ("[a-z/]{1,20}", any::<Option<u64>>()).prop_map(|(name, file)| Change::Name { name, file }),
         ]
     }

@@ -40,8 +40,6 @@ pub(super) struct State {
     pub(super) renamed: Vec<Change>,
     /// Files that changed since the last batch.
     pub(super) changed: BTreeSet<u64>,
-    /// Files of the durable state that are gone since.
-    pub(super) gone: Vec<u64>,
     /// Blocks that the durable state may use.
     pub(super) freed: Vec<(u64, u64)>,
     /// A batch is being written.
@@ -78,7 +76,6 @@ impl State {
                     state.files.insert(id, inode);
                     state.next = state.next.max(id.saturating_add(1));
                 }
-                Change::Gone { id } => drop(state.files.remove(&id)),
                 Change::Name { name, file: Some(id) } => drop(state.names.insert(name, id)),
                 Change::Name { name, file: None } => drop(state.names.remove(&name)),
             }
@@ -87,12 +84,8 @@ impl State {
             let inode = state.files.get_mut(id).ok_or_else(|| broken("a name means no file"))?;
             inode.named = true;
         }
-        // Files without a name were open when the power was lost.
-        let unnamed: Vec<u64> = state.files.iter().filter(|(_, f)| !f.named).map(|(id, _)| *id).collect();
-        for id in unnamed {
-            state.files.remove(&id);
-            state.gone.push(id);
-        }
+        // Files without a name were removed, perhaps while they were open.
+        state.files.retain(|_, f| f.named);
         assert!(state.free.add(superblock.files_at(), superblock.files()), "all space is free once");
         for inode in state.files.values() {
             for (_, e) in inode.blocks.iter() {
@@ -188,6 +181,5 @@ impl State {
         self.free_blocks(id, 0, u64::MAX);
         self.files.remove(&id);
         self.changed.remove(&id);
-        self.gone.push(id);
     }
 }

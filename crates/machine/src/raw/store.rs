@@ -221,7 +221,6 @@ impl Store {
             state.file(id).into_iter().for_each(|c| c.encode(&mut body));
         }
         std::mem::take(&mut state.renamed).iter().for_each(|c| c.encode(&mut body));
-        std::mem::take(&mut state.gone).into_iter().for_each(|id| Change::Gone { id }.encode(&mut body));
         if body.is_empty() {
             return (None, false, freed);
         }
