@@ -99,10 +99,11 @@ fn direct_writes_and_buffered_reads_agree() {
 }
 
 #[test]
-fn real_and_simulated_folders_behave_the_same() {
+fn real_and_simulated_folders_and_those_of_devices_behave_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let disk = SimDisk::new(1 << 20);
-    for root in [Folder::real(dir.path(), None), Folder::simulated(&disk, None)] {
+    let device = Folder::simulated_device(&SimDisk::new(1 << 30), 4 << 20, None).unwrap();
+    for root in [Folder::real(dir.path(), None), Folder::simulated(&disk, None), device] {
         let f = root.sub("sub");
         f.make().unwrap();
         f.make().unwrap();
