@@ -11,6 +11,7 @@ use crate::file::DiskFile;
 use crate::raw::{RawDevice, RawFile, Store, is_other_device};
 use crate::sim::SimDisk;
 use crate::space::{FileSystem, Space, file_system};
+use crate::sysfs::Facts;
 use crate::watch::{Call, Watch};
 use crate::{Faults, Operation};
 use rustix::fs::OFlags;
@@ -361,6 +362,20 @@ impl Folder {
         match &self.location {
             Location::Real(p) => file_system(p.open()?),
             Location::Simulated(..) | Location::Device(..) => Ok(FileSystem::Disk),
+        }
+    }
+
+    /// Whether the kernel says that the device below rotates, which it also says of many virtual disks. `None`: the file system
+    /// is not on one block device, or nothing is known of it.
+    #[must_use]
+    pub fn rotates(&self) -> Option<bool> {
+        match &self.location {
+            Location::Real(p) => {
+                let number = rustix::fs::fstat(p.open().ok()?).ok()?.st_dev;
+                let number = (rustix::fs::major(number), rustix::fs::minor(number));
+                Facts::of(Path::new("/sys"), number)?.rotates()
+            }
+            Location::Simulated(..) => None,
         }
     }
 

@@ -107,6 +107,11 @@ impl Facts {
         text(self.disk.join("queue/discard_max_bytes")).is_none_or(|most| most != "0")
     }
 
+    /// What the kernel says about whether it rotates; also true of many virtual disks, whatever is behind them.
+    pub(crate) fn rotates(&self) -> Option<bool> {
+        text(self.disk.join("queue/rotational")).map(|rotates| rotates != "0")
+    }
+
     /// What the device fails with: its NVMe subsystem, or its disk by serial number or World Wide Name, or by the kernel's name if it tells neither.
     /// A device that is made of another one (a logical volume) fails with that.
     pub(crate) fn domain(&self) -> String {
@@ -279,6 +284,18 @@ mod tests {
         assert_eq!(of(8, 1), ["sda1 is mounted at /mnt/a b"]);
         assert_eq!(of(8, 16), ["sdb is mounted at /data"]);
         assert!(of(9, 0).is_empty());
+    }
+
+    #[test]
+    fn a_partition_rotates_as_its_disk_does() {
+        let tree = Tree::new();
+        tree.device("sda", "8:0", &[("queue/rotational", "1")]);
+        tree.device("sda/sda1", "8:1", &[("partition", "1")]);
+        tree.device("nvme0n1", "259:1", &[("queue/rotational", "0")]);
+        tree.device("odd", "7:0", &[]);
+        let rotates = |major, minor| tree.facts((major, minor)).rotates();
+        assert_eq!((rotates(8, 0), rotates(8, 1)), (Some(true), Some(true)));
+        assert_eq!((rotates(259, 1), rotates(7, 0)), (Some(false), None));
     }
 
     #[test]
