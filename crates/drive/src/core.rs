@@ -11,14 +11,17 @@ use crate::entry::ShardName;
 use crate::fence_table::Fences;
 use crate::found::Found;
 use crate::groups::Groups;
+use crate::hard_disk::HardDisk;
 use crate::head::Writer;
 use crate::index::RunSet;
 use crate::maintenance_state::MaintenanceState;
 use crate::op::Op;
 use crate::overlay::Overlay;
+use crate::read_order::ReadOrder;
 use crate::space::{Extent, Freed, Position, Segment, Spare, SpareExtent};
 use crate::types::{Options, State, Stats};
 use crate::unnamed::Unnamed;
+use crate::write_order::WriteOrder;
 use crate::{Completion, Error, Label, Result};
 use ashlar_environment::{HashMap, HashSet};
 use ashlar_format::journal::HashKey;
@@ -151,6 +154,12 @@ pub(crate) struct Shared {
     pub options: Options,
     pub medium: FileSystem,
     pub io: IoPool,
+    /// Whether the drive is a hard disk.
+    pub hard_disk: HardDisk,
+    /// Reads that wait for the head of a hard disk.
+    pub read_order: ReadOrder,
+    /// Shards that wait to be written to a hard disk.
+    pub write_order: WriteOrder,
     /// The device calls under way.
     pub watch: Arc<Watch>,
     /// Bytes of large shards that wait in memory for the device.
@@ -201,6 +210,7 @@ impl Shared {
         let name = format!("io-{}", &label.drive.to_hex()[..8]);
         let watch = Arc::new(Watch::new());
         let root = root.watched(&watch);
+        let hard_disk = HardDisk::new(options.kind, &root, medium);
         let core = Core::blank(&watch);
         Shared {
             label,
@@ -210,6 +220,9 @@ impl Shared {
             index_folder: root.sub(INDEX),
             root,
             io: IoPool::new(&name, options.io_threads, 4096),
+            hard_disk,
+            read_order: ReadOrder::default(),
+            write_order: WriteOrder::default(),
             watch,
             frames_waiting: AtomicU64::new(0),
             medium,
@@ -372,7 +385,7 @@ impl Shared {
         self.io.run(job).map_err(|_| Error::Offline("too many operations wait for the drive"))
     }
 
-    /// Like [`Shared::spawn`], for use under the core's lock: without threads the job is kept for the next
+    /// Like [`Shared::spawn`], also for use under the core's lock: without threads the job is kept for the next
     /// commit.
     pub fn spawn_unlocked(self: &Arc<Self>, job: impl FnOnce() + Send + 'static) -> Result<()> {
         if !self.threads {
@@ -387,18 +400,27 @@ impl Shared {
         self: &Arc<Self>,
         f: impl FnOnce(&Arc<Shared>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        self.answered(|job| self.spawn(job), f).await
+    }
+
+    /// Has `f` run by `start`, which gets it as a job for the drive's own threads, and waits for its answer.
+    pub async fn answered<T: Send + 'static>(
+        self: &Arc<Self>,
+        start: impl FnOnce(Box<dyn FnOnce() + Send>) -> Result<()>,
+        f: impl FnOnce(&Arc<Shared>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let (tx, rx) = tokio::sync::oneshot::channel();
         let job = Arc::new(Mutex::new(Some(f)));
         // A caller that stops waiting releases what the job holds, above all buffers, although the job stays
         // in the queue: a drive that hangs may never run it.
         let waiting = TakenBack(job.clone());
         let me = self.clone();
-        self.spawn(move || {
+        start(Box::new(move || {
             let f = job.lock().take();
             if let Some(f) = f {
                 let _ = tx.send(f(&me));
             }
-        })?;
+        }))?;
         let answer = rx.await.unwrap_or(Err(Error::Offline("closing")));
         drop(waiting);
         answer

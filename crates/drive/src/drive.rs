@@ -172,6 +172,12 @@ impl Drive {
         self.shared.frames_waiting.load(std::sync::atomic::Ordering::Relaxed)
     }
 
+    /// Whether it is a hard disk, as told ([`crate::DriveKind`]) or as measured until now.
+    #[must_use]
+    pub fn is_hard_disk(&self) -> bool {
+        self.shared.hard_disk.is()
+    }
+
     /// Counters.
     #[must_use]
     pub fn stats(&self) -> Stats {

@@ -1,12 +1,12 @@
 //! Large shards: regions of preallocated segments, written once, never in place.
 //!
-//! A region is reserved when a shard begins (or, if no segment has space, by the first write) and written in
-//! the background by the drive's own threads: header page, frames and hash table in as few writes as
-//! possible.
+//! A region is reserved when a shard begins (or, if no segment has space, and on a hard disk, by the first write) and
+//! written in the background by the drive's own threads: header page, frames and hash table in as few writes as
+//! possible. A hard disk writes one shard after the other (`write_order`).
 //!
 //! Invariants: a region is never assigned twice; the journal record that names a shard is written, and the
 //! shard is answered, only after a flush that covers its data; at most [`MAX_QUEUED`] bytes of one shard wait in
-//! memory, and none of a shard that was given up ([`Unfinished`]).
+//! memory ([`LONG`] for a hard disk, while memory is not short), and none of a shard that was given up ([`Unfinished`]).
 //!
 //! Must not depend on: what a shard contains.
 
@@ -16,6 +16,7 @@ use crate::op::Op;
 use crate::place::extent_entry;
 use crate::space::Freed;
 use crate::{Completion, Error, Result};
+use ashlar_environment::time::Instant;
 use ashlar_format::frame::{self, Layout, MAX_FRAME, ShardId};
 use ashlar_format::{Ballot, RegisterKey, WriteId};
 use ashlar_machine::{ALIGN, Buf};
@@ -31,6 +32,8 @@ use std::task::{Poll, Waker};
 const MAX_QUEUED: usize = 2 << 20;
 /// A write starts when this many bytes wait.
 const START: usize = 512 << 10;
+/// Both for a hard disk, while memory is not short.
+const LONG: usize = 8 << 20;
 
 impl Core {
     /// The record of a shard in `region` is durable, or the region is given up.
@@ -118,7 +121,11 @@ impl Shared {
         self.check_room(bytes)?;
         let region = {
             let mut core = self.core.lock();
-            let region = core.reserve(bytes).map(|r| Region { frame, ..r });
+            let region = match self.hard_disk.is() {
+                // Its place is next to the shard that is written before it.
+                true => None,
+                false => core.reserve(bytes).map(|r| Region { frame, ..r }),
+            };
             if self.wants_extent(&core) && !core.maintenance_woken {
                 self.wake_maintenance(&mut core);
             }
@@ -136,6 +143,13 @@ impl Shared {
             next: 0,
             hashes: Vec::with_capacity(layout.frames().min(4096) as usize),
         })
+    }
+
+    /// Bytes of a shard that may wait for the device.
+    fn most_queued(&self) -> usize {
+        let pool = &self.options.pool;
+        let ample = self.hard_disk.is() && pool.used() < pool.ceiling() / 4 * 3;
+        if ample { LONG } else { MAX_QUEUED }
     }
 
     /// The data of a shard is written: flush its segment, then journal it. The record waits for the next
@@ -160,47 +174,52 @@ impl Shared {
                 }
                 std::mem::take(&mut q.waiting)
             };
-            let r = self.flush_extent(segment).and_then(|()| self.journal_linked());
-            let mut failed = Vec::new();
-            let mut answered = Vec::new();
-            let mut queued = false;
-            {
-                let mut core = self.core.lock();
-                for (op, _) in ops {
-                    match &r {
-                        Ok(()) => {
-                            let later = if self.options.strict { core.name_later(op) } else { Err(op) };
-                            let now = match later {
-                                Ok(done) => {
-                                    answered.push(done);
-                                    continue;
-                                }
-                                Err(op) => op,
-                            };
-                            match core.enqueue_for(now, &self.journal_work, self.threads) {
-                                Ok(()) => queued = true,
-                                Err(bad) => failed.push(bad),
+            self.flush_and_name(segment, ops.into_iter().map(|(op, _)| op).collect());
+        }
+    }
+
+    /// Flushes a segment; then the shards of `ops`, whose data was written to it before, are answered or journaled.
+    pub fn flush_and_name(self: &Arc<Self>, segment: u32, ops: Vec<Op>) {
+        let r = self.flush_extent(segment).and_then(|()| self.journal_linked());
+        let mut failed = Vec::new();
+        let mut answered = Vec::new();
+        let mut queued = false;
+        {
+            let mut core = self.core.lock();
+            for op in ops {
+                match &r {
+                    Ok(()) => {
+                        let later = if self.options.strict { core.name_later(op) } else { Err(op) };
+                        let now = match later {
+                            Ok(done) => {
+                                answered.push(done);
+                                continue;
                             }
+                            Err(op) => op,
+                        };
+                        match core.enqueue_for(now, &self.journal_work, self.threads) {
+                            Ok(()) => queued = true,
+                            Err(bad) => failed.push(bad),
                         }
-                        Err(e) => failed.push((op, e.clone())),
                     }
+                    Err(e) => failed.push((op, e.clone())),
                 }
             }
-            for done in answered {
-                done.ok();
+        }
+        for done in answered {
+            done.ok();
+        }
+        if queued && self.threads {
+            // This thread may wait for the device like that of the journal.
+            self.commit_here();
+        }
+        for (op, e) in failed {
+            if let Op::Extent { shard, .. } = &op
+                && let Some(r) = shard.extent
+            {
+                self.release_region(r, shard.region_bytes());
             }
-            if queued && self.threads {
-                // This thread may wait for the device like that of the journal.
-                self.commit_here();
-            }
-            for (op, e) in failed {
-                if let Op::Extent { shard, .. } = &op
-                    && let Some(r) = shard.extent
-                {
-                    self.release_region(r, shard.region_bytes());
-                }
-                op.fail(&e);
-            }
+            op.fail(&e);
         }
     }
 
@@ -210,10 +229,12 @@ impl Shared {
         }
         let file = self.extent_file(segment).map_err(|e| self.failed("opening an extent", &e))?;
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        let began = Instant::now();
         file.sync_data().map_err(|e| {
             self.fence(&format!("extent flush failed: {e}"));
             Error::io("flushing an extent", &e)
         })?;
+        self.hard_disk.note_flush(began.elapsed());
         self.still_linked(&file, "an extent segment")
     }
 
@@ -264,7 +285,18 @@ struct JobState {
     /// Set by finish: the hash table and the completion.
     finish: Option<(Vec<u8>, Completion)>,
     abandoned: bool,
+    /// A hard disk writes short pieces, too: more may come late.
+    hurry: bool,
     waker: Option<Waker>,
+}
+
+/// What came of writing a part of a shard.
+pub(crate) enum Step {
+    /// Nothing more is to be written now.
+    Idle,
+    More,
+    /// All is written, to this segment: it is to be flushed, then this is to be done.
+    Done(u32, Op),
 }
 
 /// The background half of a [`ShardWriter`].
@@ -333,7 +365,7 @@ impl ShardWriter {
             if let Some(e) = &s.error {
                 return Poll::Ready(Err(e.clone()));
             }
-            if s.queued > 0 && s.queued + len > MAX_QUEUED {
+            if s.queued > 0 && s.queued + len > job.shared.most_queued() {
                 s.waker = Some(cx.waker().clone());
                 drop(s);
                 job.start();
@@ -351,7 +383,7 @@ impl ShardWriter {
             s.queue.push(frame);
             s.queued += len;
             job.shared.frames_waiting.fetch_add(len as u64, Ordering::Relaxed);
-            s.queued >= START
+            job.is_ripe(&s)
         };
         if start {
             job.start();
@@ -384,6 +416,20 @@ impl Unfinished {
     /// For a shard that another process writes.
     pub(crate) fn elsewhere() -> Unfinished {
         Unfinished(Weak::new())
+    }
+
+    /// Whether a hard disk should write short pieces of the shard, too, and not wait for long ones in memory. It should not at
+    /// first.
+    pub fn hurry(&self, hurry: bool) {
+        let Some(job) = self.0.upgrade() else { return };
+        let starts = {
+            let mut s = job.state.lock();
+            s.hurry = hurry;
+            hurry && job.is_ripe(&s)
+        };
+        if starts {
+            job.start();
+        }
     }
 
     /// The caller no longer waits for the shard: what is not yet being written to the device is dropped, and
@@ -436,7 +482,11 @@ impl Job {
             s.running = true;
         }
         let me = self.clone();
-        if let Err(e) = self.shared.spawn(move || me.run()) {
+        let started = match self.shared.hard_disk.is() {
+            true => self.shared.write_in_turn(me),
+            false => self.shared.spawn(move || me.run()),
+        };
+        if let Err(e) = started {
             self.fail(e);
         }
     }
@@ -447,7 +497,8 @@ impl Job {
         self.shared.frames_waiting.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    fn fail(&self, e: Error) {
+    /// The shard fails, now or before. No thread has the job any more.
+    pub(crate) fn fail(&self, e: Error) {
         let (waker, finish, region) = {
             let mut s = self.state.lock();
             s.running = false;
@@ -468,62 +519,81 @@ impl Job {
         }
     }
 
+    /// Whether enough waits that it is written.
+    fn is_ripe(&self, s: &JobState) -> bool {
+        if !self.shared.hard_disk.is() {
+            return s.queued >= START;
+        }
+        // All of it, or as much as may wait: its writer waits for that.
+        let most = s.waker.is_some() || s.queued >= LONG || s.hurry && s.queued > 0;
+        most || s.finish.is_some() || s.abandoned || s.error.is_some()
+    }
+
     fn run(self: Arc<Self>) {
         loop {
-            let (frames, first, header, last) = {
-                let mut s = self.state.lock();
-                if let Some(e) = s.error.clone() {
-                    drop(s);
-                    return self.fail(e);
-                }
-                if s.abandoned {
-                    drop(s);
-                    return self.fail(Error::Offline("abandoned"));
-                }
-                let all = s.next + s.queue.len() as u64 == self.layout.frames();
-                let last = if all { s.finish.take() } else { None };
-                if s.queue.is_empty() && last.is_none() {
-                    s.running = false;
-                    return;
-                }
-                let frames = std::mem::take(&mut s.queue);
-                let first = s.next;
-                s.next += frames.len() as u64;
-                let header = !std::mem::replace(&mut s.header_out, true);
-                (frames, first, header, last)
-            };
-            let table = last.as_ref().map(|(t, _)| t.as_slice());
-            let r = self.shared.writable().and_then(|()| {
-                let region = self.region()?;
-                self.put(region, &frames, first, header, table)?;
-                Ok(region)
-            });
-            self.forgotten(&frames);
-            drop(frames);
-            let waker = {
-                let mut s = self.state.lock();
-                // New frames may have arrived; what was just written is no longer queued.
-                s.queued = s.queue.iter().map(Bytes::len).sum();
-                s.waker.take()
-            };
-            if let Some(w) = waker {
-                w.wake();
+            match self.write_queued(false) {
+                Step::Done(segment, op) => return self.shared.sync_extent(segment, op),
+                Step::More => {}
+                Step::Idle => return,
             }
-            match (r, last) {
-                (Ok(region), Some((_, done))) => {
-                    let shard = Box::new(Shard { extent: Some(region), ..self.shard.clone() });
-                    return self
-                        .shared
-                        .sync_extent(region.segment, Op::Extent { name: self.name, shard, done });
+        }
+    }
+
+    /// Writes what is queued. `ripe`: if it is enough. After [`Step::Idle`] no thread has the job.
+    pub(crate) fn write_queued(self: &Arc<Self>, ripe: bool) -> Step {
+        let (frames, first, header, last) = {
+            let mut s = self.state.lock();
+            if let Some(e) = s.error.clone() {
+                drop(s);
+                self.fail(e);
+                return Step::Idle;
+            }
+            if s.abandoned {
+                drop(s);
+                self.fail(Error::Offline("abandoned"));
+                return Step::Idle;
+            }
+            let all = s.next + s.queue.len() as u64 == self.layout.frames();
+            let last = if all { s.finish.take() } else { None };
+            if last.is_none() && (s.queue.is_empty() || ripe && !self.is_ripe(&s)) {
+                s.running = false;
+                return Step::Idle;
+            }
+            let frames = std::mem::take(&mut s.queue);
+            let first = s.next;
+            s.next += frames.len() as u64;
+            let header = !std::mem::replace(&mut s.header_out, true);
+            (frames, first, header, last)
+        };
+        let table = last.as_ref().map(|(t, _)| t.as_slice());
+        let r = self.shared.writable().and_then(|()| {
+            let region = self.region()?;
+            self.put(region, &frames, first, header, table)?;
+            Ok(region)
+        });
+        self.forgotten(&frames);
+        drop(frames);
+        let waker = {
+            let mut s = self.state.lock();
+            // New frames may have arrived; what was just written is no longer queued.
+            s.queued = s.queue.iter().map(Bytes::len).sum();
+            s.waker.take()
+        };
+        if let Some(w) = waker {
+            w.wake();
+        }
+        match (r, last) {
+            (Ok(region), Some((_, done))) => {
+                let shard = Box::new(Shard { extent: Some(region), ..self.shard.clone() });
+                Step::Done(region.segment, Op::Extent { name: self.name, shard, done })
+            }
+            (Ok(_), None) => Step::More,
+            (Err(e), last) => {
+                self.fail(e.clone());
+                if let Some((_, done)) = last {
+                    done.err(e);
                 }
-                (Ok(_), None) => {}
-                (Err(e), last) => {
-                    self.fail(e.clone());
-                    if let Some((_, done)) = last {
-                        done.err(e);
-                    }
-                    return;
-                }
+                Step::Idle
             }
         }
     }

@@ -161,13 +161,12 @@ impl ShardReader {
         let run = Run { first: n, count, table: check == Check::Drive && table.is_none() && at_end };
         let buf = e.shared.options.pool.get(run.bytes(e.layout)).await;
         let (file, region, layout, id) = (e.file.clone(), e.region, e.layout, e.id);
-        let (frames, table) = e
-            .shared
-            .on_io(move |s| {
-                s.readable()?;
-                s.read_run(&file, region, layout, id, run, table, check, buf).map_err(must)
-            })
-            .await?;
+        let read = move |s: &Arc<Shared>| {
+            s.readable()?;
+            s.read_run(&file, region, layout, id, run, table, check, buf).map_err(must)
+        };
+        let place = (region.segment, region.offset + layout.frame_at(u64::from(n)));
+        let (frames, table) = e.shared.on_io_at(place, read).await?;
         if table.is_some() {
             *e.table.lock() = table;
         }
@@ -333,7 +332,9 @@ impl Shared {
     ) -> Lookup<(Frames, Option<Arc<[u8]>>)> {
         let first = layout.frame_at(u64::from(run.first));
         let direct = layout.frame_len(u64::from(run.first)) >= DIRECT_FRAME;
+        let turn = self.read_turn();
         self.read_region(file, region, first, &mut buf, Mode::Wait, direct)?;
+        drop(turn);
         let place = |n: u32| -> Range<usize> {
             let at = (layout.frame_at(u64::from(n)) - first) as usize;
             at..at + layout.frame_len(u64::from(n))

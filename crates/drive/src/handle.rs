@@ -182,6 +182,15 @@ impl DriveHandle {
         }
     }
 
+    /// As [`Drive::is_hard_disk`]; of a drive of another process that is not known, and false.
+    #[must_use]
+    pub fn is_hard_disk(&self) -> bool {
+        match self {
+            DriveHandle::Local(d) => d.is_hard_disk(),
+            DriveHandle::Remote(_) => false,
+        }
+    }
+
     /// As [`Drive::check_room`].
     pub fn check_room(&self, bytes: u64) -> Result<()> {
         match self {

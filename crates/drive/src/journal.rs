@@ -9,7 +9,7 @@
 //!
 //! Must not depend on: what a record or a shard contains.
 
-use crate::core::Shared;
+use crate::core::{Core, Shared};
 use crate::head::Writer;
 use crate::op::{Op, states_len};
 use crate::place::place;
@@ -20,14 +20,18 @@ use ashlar_format::GroupId;
 use ashlar_format::codec;
 use ashlar_format::journal::{self, BATCH_HEADER, BatchWriter, GroupState, PAGE, SECTOR, kind, record_len};
 use ashlar_machine::{Buf, FileSystem};
+use parking_lot::MutexGuard;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Most bytes of a batch of several records.
 const MAX_BATCH: usize = 1 << 20;
 /// The batch buffer kept between batches; a larger one goes back to the pool.
 const KEEP_BUFFER: usize = 64 << 10;
+/// How often a hard disk checks whether the records of its large shards have come, and for how long.
+const GATHER: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(50));
 
 impl Shared {
     /// The journal thread.
@@ -46,6 +50,7 @@ impl Shared {
                     self.journal_work.wait(&mut core);
                     core.journal_sleeps = false;
                 }
+                self.gather(&mut core);
                 if core.fenced.is_some() {
                     return;
                 }
@@ -54,6 +59,22 @@ impl Shared {
                 // What waits cannot be written; the next start finds the shards.
                 return;
             }
+        }
+    }
+
+    /// On a hard disk, where a batch costs the time of two seeks and a flush: large shards that were flushed together are named together,
+    /// so waits shortly while fewer operations are queued than shards wait for a batch. A single operation does not wait.
+    fn gather(&self, core: &mut MutexGuard<'_, Core>) {
+        if !self.hard_disk.is() {
+            return;
+        }
+        let began = Instant::now();
+        while core.queue.len() < core.unnamed.records.len()
+            && !core.closing
+            && core.fenced.is_none()
+            && began.elapsed() < GATHER.1
+        {
+            self.journal_work.wait_for(core, GATHER.0);
         }
     }
 
@@ -295,11 +316,13 @@ impl Shared {
         }
         if self.options.strict {
             self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+            let began = Instant::now();
             if let Err(e) = file.sync_data() {
                 w.batch_failed();
                 self.fence(&format!("journal flush failed: {e}"));
                 return Err(Error::io("flushing the journal", &e));
             }
+            self.hard_disk.note_flush(began.elapsed());
         }
         self.still_linked(file, "a journal segment")?;
         let end = at.at + done.len;

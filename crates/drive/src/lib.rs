@@ -44,6 +44,7 @@ mod frames;
 pub mod fuzzed;
 mod groups;
 mod handle;
+mod hard_disk;
 mod head;
 mod index;
 mod journal;
@@ -54,6 +55,7 @@ mod overlay;
 mod place;
 mod probe;
 mod queue;
+mod read_order;
 mod reader;
 mod recycle;
 mod registers;
@@ -72,6 +74,7 @@ mod types;
 mod unnamed;
 mod vote;
 mod window;
+mod write_order;
 
 pub use ashlar_format::label::Label;
 pub use drive::{Drive, MAX_SUMMARY};
@@ -88,6 +91,6 @@ pub use remote::{
 pub use shard_handle::{ReaderHandle, WriterHandle};
 pub use tally::{Completion, Outcome, Tally};
 pub use types::{
-    Accept, Accepted, Entry, FenceAnswer, Fold, Inline, InlineShard, Known, Options, Prepared, Probe, Range,
-    ReadReply, Role, Seen, ShardInfo, State, Stats,
+    Accept, Accepted, DriveKind, Entry, FenceAnswer, Fold, Inline, InlineShard, Known, Options, Prepared,
+    Probe, Range, ReadReply, Role, Seen, ShardInfo, State, Stats,
 };

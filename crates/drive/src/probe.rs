@@ -218,6 +218,7 @@ pub(crate) fn open_shared(root: &Folder, options: &Options, threads: bool) -> Re
         shared.counters.read_errors.fetch_add(1, Ordering::Relaxed);
     }
     shared.recover()?;
+    shared.measure_reads();
     Ok(shared)
 }
 

@@ -230,10 +230,13 @@ impl Shared {
     }
 
     /// The length of the next segment: a sixteenth of the bytes in use, so that a few segments that are half
-    /// empty or prepared take little space in comparison.
+    /// empty or prepared take little space in comparison; at least a thirty-second of a hard disk.
     fn usual_bytes(&self, core: &Core) -> u64 {
         let most = self.options.segment_bytes;
-        (core.extent_live() / 16).checked_next_power_of_two().unwrap_or(most).clamp(SMALLEST.min(most), most)
+        // A hard disk flushes each segment, and its file system writes a log for that.
+        let least = if self.hard_disk.is() { (core.capacity / 32).max(SMALLEST) } else { SMALLEST };
+        let bytes = (core.extent_live() / 16).max(least.min(most));
+        bytes.checked_next_power_of_two().unwrap_or(most).clamp(SMALLEST.min(most), most)
     }
 
     /// Bytes of empty segments worth keeping: a sixteenth of the drive, an eighth of what is free, an eighth of what

@@ -9,6 +9,18 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What kind of device a drive is on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DriveKind {
+    /// As measured: a hard disk if the kernel says that it rotates and it takes milliseconds to flush, or to read at another place.
+    Auto,
+    /// No place costs more than another one.
+    #[default]
+    Ssd,
+    /// A hard disk: another place costs milliseconds, and so does a flush.
+    Hdd,
+}
+
 /// The options of a drive. They are bounds; the defaults are meant to be kept.
 #[derive(Clone)]
 pub struct Options {
@@ -32,6 +44,8 @@ pub struct Options {
     pub direct: bool,
     /// Threads for data of large shards and for reads that would block.
     pub io_threads: usize,
+    /// The device below.
+    pub kind: DriveKind,
     /// How often the label, free space and idle work are checked.
     pub tick: Duration,
 }
@@ -50,6 +64,7 @@ impl Options {
             strict: true,
             direct: true,
             io_threads: 4,
+            kind: DriveKind::default(),
             tick: Duration::from_secs(1),
         }
     }

@@ -7,7 +7,7 @@
 
 use crate::common::*;
 use ashlar_commit::bucket_fence::Deletion;
-use ashlar_drive::{Completion, Drive, Probe, Role, State, Tally, probe_folder};
+use ashlar_drive::{Completion, Drive, DriveKind, Probe, Role, State, Tally, probe_folder};
 use ashlar_machine::{Crash, Folder, SimDisk};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -62,6 +62,8 @@ fn live(seed: u64, steps: u64, large: bool, device: bool) -> History {
     let mut rng = Rng(seed);
     let mut o = small_options();
     o.cache_bytes = 16 << 10;
+    // Every third drive with large shards is a hard disk.
+    o.kind = if seed % 6 == 5 { DriveKind::Hdd } else { DriveKind::Ssd };
     // Small, so that segments fill up, become empty and are reused.
     o.segment_bytes = if large { 32 << 10 } else { o.segment_bytes };
     let (disk, _, drive) = sim_drive_on(device, &o);

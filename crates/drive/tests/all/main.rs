@@ -12,6 +12,7 @@ mod fences;
 mod folds;
 mod golden;
 mod groups;
+mod hard_disks;
 mod kinds;
 mod late;
 mod older;

@@ -2,7 +2,7 @@
 //! (see `unnamed`). Power cuts at any point: what was answered is found again, and nothing is found in part.
 
 use crate::common::*;
-use ashlar_drive::{Completion, Drive, Error, Options, ShardWriter, Tally};
+use ashlar_drive::{Completion, Drive, DriveKind, Error, Options, ShardWriter, Tally};
 use ashlar_machine::{Crash, Folder, SimDisk};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -426,7 +426,7 @@ fn every_answered_shard_survives_any_power_cut() {
     for seed in 0..seeds {
         unnamed += campaign(seed);
     }
-    assert!(unnamed > seeds * 5, "only {unnamed} shards were answered before their record");
+    assert!(unnamed > seeds * 3, "only {unnamed} shards were answered before their record");
 }
 
 /// Returns how many shards were answered before their journal record.
@@ -436,6 +436,8 @@ fn campaign(seed: u64) -> u64 {
     // Segments fill up, become empty and are reused.
     o.segment_bytes = if seed.is_multiple_of(2) { 64 << 10 } else { 256 << 10 };
     o.cache_bytes = 16 << 10;
+    // A hard disk writes shards that come together one after the other, and flushes them together.
+    o.kind = if seed % 3 == 2 { DriveKind::Hdd } else { DriveKind::Ssd };
     let (disk, _, d) = sim_drive(&o);
     let start = disk.position();
     // (answered at, discard requested at).
