@@ -97,6 +97,13 @@ impl Share {
         }
     }
 
+    /// Takes up to `bytes` of it into a share of their own.
+    pub(crate) fn split(&mut self, bytes: usize) -> Share {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Share { shared: self.shared.clone(), tenant: self.tenant, bytes }
+    }
+
     /// Number of bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes

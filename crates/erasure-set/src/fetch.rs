@@ -1,8 +1,8 @@
-//! Fetches one stripe for a reader: which shards are asked, how answers are handled, and which others are
+//! Fetches one stripe for a reader, or a run of some: which shards are asked, how answers are handled, and which others are
 //! asked instead.
 //!
 //! Invariants: no more shards are asked than the stripe needs unless one is missing or late; a shard that
-//! failed once is not asked again by this reader; a drive that takes longer than twice its usual time is
+//! failed once is not asked again by this reader; a drive that takes longer than twice its usual time (a hard disk: that, and longer than what it was asked for may take) is
 //! late, and others are asked as well; drives that are away are asked last, and not waited for longer than
 //! [`AWAY`]; no row is reconstructed from unchecked rows.
 //!
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Number of stripes read together from drives that have to be waited for: one call and one wake-up for all.
-const RUN: u64 = 4;
+pub(crate) const RUN: u64 = 4;
 /// Number of such runs under way at the same time.
 const DEPTH: usize = 2;
 /// Small bodies up to this size are read without a share of memory.
@@ -38,13 +38,13 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// How long to wait if all that are left are on drives that are away: they may be back.
 const AWAY: Duration = Duration::from_secs(1);
 
-/// Bytes that a run of at most `stripes` stripes may hold in memory: its rows, and a few reconstructed ones.
+/// Bytes that a run of `stripes` stripes may hold in memory: its rows, and a few reconstructed ones.
 fn room_of(data: &Data, size: u64, stripes: u64) -> usize {
     if data.inline {
         return if size > INLINE_FREE { size as usize } else { 0 };
     }
     let row = data.row_len(u64::from(data.stripe).min(size)) as usize;
-    (row * (usize::from(data.k) + 1) * stripes.clamp(1, RUN) as usize).max(1)
+    (row * (usize::from(data.k) + 1) * stripes.max(1) as usize).max(1)
 }
 
 /// The data rows of a stripe of `bytes` bytes that overlap a range of it, which is not empty; bit i is row i.
@@ -94,7 +94,8 @@ impl Inner {
 impl ObjectReader {
     /// Bytes that a run may hold in memory.
     pub(crate) fn room(&self) -> usize {
-        room_of(&self.data, self.size, self.end - self.next)
+        let most = self.longest_run(self.rows(self.next)).unwrap_or(RUN);
+        room_of(&self.data, self.size, (self.end - self.next).min(most))
     }
 
     pub(crate) fn start_stripe(&mut self, mut room: Option<Share>) {
@@ -119,30 +120,42 @@ impl ObjectReader {
             since: Instant::now(),
             room,
         };
-        let usable = |i: u8| match &self.shards[usize::from(i)] {
-            Shard::Away | Shard::Bad => false,
-            // It is here already.
-            Shard::Open(r) if matches!(**r, ReaderHandle::Whole(_)) => true,
-            _ => self.member(i).is_some_and(|m| !m.is_late()),
-        };
-        let direct = (0..self.data.k).all(|i| want >> i & 1 == 0 || usable(i));
-        if direct {
-            for i in 0..self.data.k {
-                if want >> i & 1 == 1 {
-                    self.ask(&mut fetch, i);
-                }
+        if let Some(shards) = self.least_loaded(want, count) {
+            if shards != want {
+                // Rows will be reconstructed.
+                self.check = Check::Drive;
             }
+            self.ask_all(&mut fetch, shards);
+        } else if (0..self.data.k).all(|i| want >> i & 1 == 0 || self.is_prompt(i)) {
+            self.ask_all(&mut fetch, want);
         } else {
             self.ask_more(&mut fetch);
         }
         self.ahead.stock.lock().fetches.push_back(fetch);
     }
 
+    /// Whether a shard is not known to be missing, and its drive not to be late.
+    pub(crate) fn is_prompt(&self, shard: u8) -> bool {
+        match &self.shards[usize::from(shard)] {
+            Shard::Away | Shard::Bad => false,
+            // It is here already.
+            Shard::Open(r) if matches!(**r, ReaderHandle::Whole(_)) => true,
+            _ => self.member(shard).is_some_and(|m| !m.is_late()),
+        }
+    }
+
+    fn ask_all(&mut self, fetch: &mut Fetch, shards: u64) {
+        for i in (0..self.view.n()).filter(|i| shards >> i & 1 == 1) {
+            self.ask(fetch, i);
+        }
+    }
+
     /// How many stripes to read together, from `stripe` on: several only if some drive has to be waited for anyway. The first
     /// stripe of a reader is read alone unless all its shards are open, so that its bytes come soon.
     fn run_length(&self, stripe: u64, want: u64) -> u64 {
-        let mut waits = false;
-        for i in (0..self.data.k).filter(|i| want >> i & 1 == 1) {
+        let long = self.longest_run(want);
+        let mut waits = long.is_some();
+        for i in (0..self.data.k).filter(|i| long.is_none() && want >> i & 1 == 1) {
             match &self.shards[usize::from(i)] {
                 Shard::Open(r) => waits |= r.is_direct(),
                 Shard::Opening(_) if stripe > self.first => waits = true,
@@ -152,7 +165,7 @@ impl ObjectReader {
         if !waits {
             return 1;
         }
-        let end = self.end.min(stripe + RUN);
+        let end = self.end.min(stripe + long.unwrap_or(RUN));
         (stripe..end).take_while(|s| self.rows(*s) == want).count() as u64
     }
 
@@ -176,7 +189,7 @@ impl ObjectReader {
         (at, len.min(self.size - at))
     }
 
-    fn member(&self, shard: u8) -> Option<&Arc<Member>> {
+    pub(crate) fn member(&self, shard: u8) -> Option<&Arc<Member>> {
         self.view.member(self.data.slot_of(shard))
     }
 
@@ -204,7 +217,9 @@ impl ObjectReader {
             None => Either::Right(self.opening(shard, &member)),
         };
         let began = Instant::now();
+        let asked = member.asked_for(self.row(fetch.stripe) as u64 * fetch.count);
         let future: RowFuture = Box::pin(async move {
+            let _asked = asked;
             let handle = handle.await;
             let bytes = match &handle {
                 Ok(r) if count == 1 => r.read(frame, check).await.map(|b| [b].into_iter().collect()),
@@ -434,7 +449,7 @@ impl ObjectReader {
     async fn await_row(&mut self, fetch: &mut Fetch, began: Instant) -> Result<()> {
         let prompt = self.pending(fetch) & !fetch.late;
         let members = (0..self.view.n()).filter(|s| prompt >> s & 1 == 1);
-        let hedge = members.filter_map(|s| self.member(s).map(|m| m.latency.hedge_after())).max();
+        let hedge = members.filter_map(|s| self.member(s).map(|m| m.hedge_after())).max();
         let patience = hedge.unwrap_or(HANG_CHECK_INTERVAL);
         let Some(waiting) = &mut fetch.waiting else { return Ok(()) };
         match time::timeout(patience, waiting.next()).await {

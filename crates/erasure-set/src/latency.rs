@@ -74,6 +74,11 @@ const FORGET_MS: u64 = 10_000;
 /// unneeded parity.
 const HEDGE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
+/// The same for a hard disk: at least this long after all that it was asked for before could have been read, at this many bytes per
+/// second; and at most so long.
+const HEDGE_DISK: (Duration, u64, Duration) =
+    (Duration::from_millis(250), 40_000_000, Duration::from_secs(5));
+
 impl LatencyTracker {
     pub(crate) fn new() -> LatencyTracker {
         LatencyTracker {
@@ -148,6 +153,14 @@ impl LatencyTracker {
         self.read.patience().clamp(HEDGE.0, HEDGE.1)
     }
 
+    /// The same for a hard disk of which `bytes` were asked and have not come: what waits takes its time, which the times of
+    /// earlier frames do not show.
+    pub(crate) fn hedge_after_on_disk(&self, bytes: u64) -> Duration {
+        let (least, rate, most) = HEDGE_DISK;
+        let queue = Duration::from_micros(bytes.saturating_mul(1_000_000) / rate);
+        self.read.patience().max(least.saturating_add(queue)).min(most)
+    }
+
     /// How long an operation that has its answer waits for this drive's: at least `least`.
     pub(crate) fn grace(&self, least: Duration) -> Duration {
         self.answer.patience().clamp(least, HEDGE.1.max(least))
@@ -206,6 +219,17 @@ mod tests {
         assert!(p.is_late());
         p.in_time();
         assert!(p.is_late(), "one quick answer does not end it");
+    }
+
+    #[test]
+    fn a_hard_disk_has_time_for_what_waits() {
+        let p = LatencyTracker::new();
+        let hedge = |bytes| p.hedge_after_on_disk(bytes);
+        assert_eq!(hedge(0), HEDGE_DISK.0, "nothing is measured");
+        assert_eq!(hedge(20_000_000), HEDGE_DISK.0 + Duration::from_millis(500));
+        assert_eq!(hedge(1 << 40), HEDGE_DISK.2);
+        (0..100).for_each(|_| p.note_read(Duration::from_millis(900)));
+        assert!(hedge(0) >= Duration::from_millis(1799) && p.hedge_after() == HEDGE.1);
     }
 
     #[test]

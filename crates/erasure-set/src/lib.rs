@@ -17,8 +17,8 @@
 //! | `bucket_fence` | fences of deleted buckets |
 //! | `undecided_registers` | which registers may be undecided |
 //! | `stored` | the bytes that a drive stores as the record of a register |
-//! | `write` | bytes -> stripes -> shards |
-//! | `read`, `fetch` | shards -> stripes -> bytes, around damage and slow drives |
+//! | `write`, `disk_turns` | bytes -> stripes -> shards |
+//! | `read`, `fetch`, `long_reads` | shards -> stripes -> bytes, around damage and slow drives |
 //! | `prefetch` | shards that come with the answers to READ |
 //! | `list` | ordered, linearizable listing |
 //! | `tail` | the rest of a write after its caller was answered |
@@ -57,6 +57,7 @@ mod bucket_fence;
 mod budget;
 mod cache;
 mod damage;
+mod disk_turns;
 mod error;
 mod fetch;
 mod heal;
@@ -71,6 +72,7 @@ mod layout;
 mod list;
 mod list_batch;
 mod list_merge;
+mod long_reads;
 mod memory;
 mod outcome;
 mod outdated;

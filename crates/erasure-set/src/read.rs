@@ -48,6 +48,8 @@ pub struct ObjectReader {
     at: u64,
     /// Whether its read-ahead may be reclaimed.
     listed: bool,
+    /// Whether it was once.
+    pub(crate) was_reclaimed: bool,
     /// Whether anything was read.
     begun: bool,
     /// Memory of a small body.
@@ -143,6 +145,7 @@ impl Inner {
             at: range.start,
             first: next,
             listed: false,
+            was_reclaimed: false,
             begun: false,
             pinned: None,
             prefetched_room: None,
@@ -224,7 +227,8 @@ impl ObjectReader {
     fn hand_out(&mut self) -> Option<Bytes> {
         let mut stock = self.ahead.stock.lock();
         if std::mem::take(&mut stock.lost) {
-            // Starts again at its position.
+            // Starts again at its position, and reads no longer runs than it must.
+            self.was_reclaimed = true;
             self.range.start = self.at;
             self.next =
                 if self.at == self.range.end { self.end } else { self.at / u64::from(self.data.stripe) };

@@ -9,6 +9,7 @@ use crate::ballots::{Ballots, WriteIds};
 use crate::budget::Share;
 use crate::cache::RecordCache;
 use crate::damage::{Damage, Damages};
+use crate::disk_turns::DiskTurns;
 use crate::heal_queue::HealQueue;
 use crate::keylock::KeyLocks;
 use crate::layout::Layout;
@@ -147,6 +148,7 @@ pub(crate) struct Inner {
     pub(crate) writes_in_flight: Mutex<HashMap<WriteId, InFlight>>,
     /// What readers and writers hold in memory.
     pub(crate) memory: Memory,
+    pub(crate) disk_turns: DiskTurns,
     /// Permits for requests that read one body to write another: they hold memory of both budgets, so enough
     /// of them could wait for each other forever. All permits together use at most half of the writers'
     /// budget, and the other half is given back in time.
@@ -217,6 +219,7 @@ impl Sets {
             .map(|d| (d.label().drive, Arc::new(Member::new(d.into(), attached.clone()))))
             .collect();
         let memory = Memory::new(&options.pool, options.memory);
+        let disk_turns = DiskTurns::new(&options.pool);
         let foreground = Arc::new(Foreground::new());
         let inner = Arc::new_cyclic(|me| Inner {
             me: me.clone(),
@@ -240,6 +243,7 @@ impl Sets {
             writes_in_flight: Mutex::new(HashMap::default()),
             copies: Arc::new(Semaphore::new((memory.writers.total() / 2 / COPY).max(1))),
             memory,
+            disk_turns,
             heal_pacer: Pacer::new(foreground.clone(), options.heal),
             scrub_pacer: Pacer::new(foreground.clone(), options.scrub),
             scrub_turn: tokio::sync::Mutex::new(()),

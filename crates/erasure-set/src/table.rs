@@ -22,7 +22,7 @@ use ashlar_environment::time::{self, Instant};
 use ashlar_format::{Ballot, DriveId, GroupId, RegisterKey, WriteId};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A drive that is attached.
@@ -31,6 +31,8 @@ pub(crate) struct Member {
     pub(crate) drive: DriveHandle,
     pub(crate) latency: LatencyTracker,
     attached: Arc<Attached>,
+    /// Bytes that readers asked it for and that have not come.
+    reading: AtomicU64,
     /// Whether it was logged that the drive hangs.
     pub(crate) hang_reported: AtomicBool,
     /// Number of calls for lists.
@@ -104,6 +106,7 @@ impl Member {
             drive,
             latency: LatencyTracker::new(),
             attached,
+            reading: AtomicU64::new(0),
             hang_reported: AtomicBool::new(false),
             #[cfg(test)]
             list_calls: std::sync::atomic::AtomicU64::new(0),
@@ -129,6 +132,25 @@ impl Member {
     /// Whether operations should not wait for it longer than necessary.
     pub(crate) fn is_late(&self) -> bool {
         self.latency.is_late() || self.latency.is_laggard() || self.is_hung()
+    }
+
+    /// Counts `bytes` that it is asked for, until the result is dropped.
+    pub(crate) fn asked_for(self: &Arc<Self>, bytes: u64) -> Asked {
+        self.reading.fetch_add(bytes, Ordering::Relaxed);
+        Asked { of: self.clone(), bytes }
+    }
+
+    /// Bytes that wait for its device.
+    pub(crate) fn load(&self) -> u64 {
+        self.reading.load(Ordering::Relaxed).saturating_add(self.drive.frames_waiting())
+    }
+
+    /// How long to wait for a frame before another shard is asked too.
+    pub(crate) fn hedge_after(&self) -> Duration {
+        match self.drive.is_hard_disk() {
+            true => self.latency.hedge_after_on_disk(self.load()),
+            false => self.latency.hedge_after(),
+        }
     }
 
     /// Whether it votes in a group; a drive that has not joined the group does not.
@@ -242,6 +264,18 @@ impl Member {
     /// Whether it is in service and not away.
     pub(crate) fn is_here(&self) -> bool {
         self.is_up() && !self.is_away()
+    }
+}
+
+/// Bytes that a drive was asked for: see [`Member::asked_for`].
+pub(crate) struct Asked {
+    of: Arc<Member>,
+    bytes: u64,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.of.reading.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

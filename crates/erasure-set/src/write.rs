@@ -11,6 +11,7 @@
 //! Must not depend on: what the bytes are.
 
 use crate::budget::{Budget, Share};
+use crate::disk_turns::DiskTurn;
 use crate::layout::{rotation, stripe_len, width};
 use crate::memory::{COLLECT, Hold, LATER, Parked, Pieces, SMALL, Stripe};
 use crate::propose::{gather, shortage};
@@ -44,6 +45,9 @@ const STALL: (Duration, Duration, u32) = (Duration::from_millis(100), Duration::
 /// A drive that was late is left out of new large bodies if more than this many bytes of others wait for it
 /// in memory.
 const BEHIND: u64 = 8 << 20;
+/// Both for hard disks, which write one shard after the other and flush after many.
+const STALL_DISK: Duration = Duration::from_secs(5);
+const BEHIND_DISK: u64 = 128 << 20;
 /// How long a stripe may take in all.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// How long to wait for the others after enough shards are durable.
@@ -69,6 +73,8 @@ pub struct DataWriter {
     in_flight: Option<InFlightWrite>,
     /// The most data shards that it may have.
     most: u8,
+    /// Its turn, if it is for hard disks.
+    turn: Option<Arc<DiskTurn>>,
     /// The rows of the only stripe, and their length, until the shards are finished: drives of other nodes take or refuse them
     /// only then. The writers of those hold the same memory.
     only: Option<(Bytes, usize)>,
@@ -339,6 +345,7 @@ impl Inner {
             sink: Sink::Inline(None),
             view: view.clone(),
             most,
+            turn: (!inline && size > SMALL && has_hard_disk(view)).then(Arc::default),
             only: None,
         };
         if !inline {
@@ -361,7 +368,8 @@ impl DataWriter {
         // A drive that hangs, is late repeatedly, or has too much waiting is left out while the others are
         // enough: heal makes its shard. Having been late once is no reason: that happens to every drive of a
         // busy machine.
-        let behind = |m: &Member| m.is_late() && m.drive.frames_waiting() > BEHIND;
+        let most = |m: &Member| if m.drive.is_hard_disk() { BEHIND_DISK } else { BEHIND };
+        let behind = |m: &Member| m.is_late() && m.drive.frames_waiting() > most(m);
         let prompt = slots.without(self.view.which(|m| m.is_hung() || m.latency.is_slow() || behind(m)));
         let slots = if prompt.len() >= self.needed { prompt } else { slots };
         let mut full = false;
@@ -434,6 +442,9 @@ impl DataWriter {
 
     /// Tells that the writer waits for its client: until more bytes come, the memory may be reclaimed.
     pub fn park(&mut self) {
+        if let Some(turn) = &self.turn {
+            turn.waits_for_client(true);
+        }
         if matches!(self.hold, Hold::Empty) {
             return;
         }
@@ -445,6 +456,9 @@ impl DataWriter {
 
     /// Takes the stripe back after waiting.
     fn unpark(&mut self) -> Result<()> {
+        if let Some(turn) = &self.turn {
+            turn.waits_for_client(false);
+        }
         if !self.listed || !matches!(self.hold, Hold::Empty) {
             return Ok(());
         }
@@ -510,6 +524,7 @@ impl DataWriter {
 
     /// Begins a stripe of which the client has sent `here` bytes.
     async fn begin_stripe(&mut self, here: usize) -> Result<()> {
+        self.take_turn().await?;
         let (bytes, row, len) = self.stripe_at(self.taken);
         let since = Instant::now();
         let memory = &self.inner.memory;
@@ -524,6 +539,20 @@ impl DataWriter {
             None => Hold::Pieces(Pieces { bufs: Vec::new(), bytes, filled: 0, since }),
         };
         Ok(())
+    }
+
+    /// Waits for the turn to write the next stripe to hard disks, if it needs one and has none.
+    async fn take_turn(&self) -> Result<()> {
+        let (_, _, len) = self.stripe_at(self.taken);
+        let Some(turn) = self.turn.as_ref().filter(|t| !t.covers(len)) else { return Ok(()) };
+        let Sink::Extents(writers) = &self.sink else { return Ok(()) };
+        let shards: Vec<_> = writers.iter().flatten().map(WriterHandle::handle).collect();
+        let row = u64::from(self.data.stripe) / u64::from(self.data.k.max(1));
+        let left = (self.size - self.taken).div_ceil(u64::from(self.data.k.max(1)));
+        match self.inner.disk_turns.take(turn, (left, row, self.data.k + self.data.m), shards).await {
+            true => Ok(()),
+            false => Err(Error::Busy("the turn to write to hard disks did not come in time")),
+        }
     }
 
     fn stripe(&self, bytes: usize, row: usize, len: usize, room: Share, since: Instant) -> Stripe {
@@ -602,7 +631,10 @@ impl DataWriter {
             }
             EngineError::Code(e) => Error::Corrupt(e.to_string()),
         })?;
-        let rows = buf.freeze();
+        let rows = match &self.turn {
+            Some(turn) => turn.rows(buf.freeze()),
+            None => buf.freeze(),
+        };
         match &mut self.sink {
             Sink::Inline(done) => {
                 *done = Some((rows, row));
@@ -693,7 +725,13 @@ impl DataWriter {
                         break;
                     }
                     let late = open.without(self.view.which(Member::is_late)).is_empty();
-                    (began.elapsed() * STALL.2).max(if late { STALL.0 } else { STALL.1 })
+                    let disk = !self.view.which(|m| m.drive.is_hard_disk()).and(open).is_empty();
+                    let least = match (disk, late) {
+                        (true, _) => STALL_DISK,
+                        (false, true) => STALL.0,
+                        (false, false) => STALL.1,
+                    };
+                    (began.elapsed() * STALL.2).max(least)
                 } else {
                     let away = hung.and(self.view.which(Member::is_away));
                     // The others will not be enough.
@@ -819,6 +857,10 @@ impl Drop for DataWriter {
             self.inner.memory.filling.remove(&self.parked);
         }
     }
+}
+
+fn has_hard_disk(view: &View) -> bool {
+    view.members().any(|(_, m)| m.drive.is_hard_disk())
 }
 
 /// The hashes of the rows for `writers`, in their order, computed together. `None` for a writer that is

@@ -10,6 +10,7 @@ mod flaws;
 mod flushes;
 mod half;
 mod hang;
+mod hard_disks;
 mod join;
 mod large;
 mod list_calls;
@@ -30,7 +31,7 @@ mod unchecked;
 mod undecided;
 
 use crate::{Code, Decision, Error, Group, Layout, Options, Register, Result, Sets, UpdateError, Updated};
-use ashlar_drive::{Drive, Label, Options as DriveOptions, Role};
+use ashlar_drive::{Drive, DriveKind, Label, Options as DriveOptions, Role};
 use ashlar_format::{
     Body, BucketId, Data, DeploymentId, DriveId, GroupId, Part, Record, RegisterKey, Space, Version,
 };
@@ -92,6 +93,7 @@ pub(crate) struct Rig {
     pub(crate) tick: Duration,
     /// Large frames are read past the page cache, where the file system can.
     direct: bool,
+    kind: DriveKind,
     pub(crate) sets: Sets,
 }
 
@@ -121,17 +123,24 @@ impl Rig {
         let mut options = Options::new(BufferPool::new(64 << 20));
         options.recheck = 1;
         tune(&mut options);
-        Box::pin(Rig::made(Code { k, m }, groups, false, options))
+        Box::pin(Rig::made(Code { k, m }, groups, (false, DriveKind::Ssd), options))
     }
 
     /// On the file system of temporary files rather than in memory, read past the page cache.
     pub(crate) async fn direct(k: u8, m: u8) -> Rig {
         let mut options = Options::new(BufferPool::new(64 << 20));
         options.recheck = 1;
-        Rig::made(Code { k, m }, 1, true, options).await
+        Rig::made(Code { k, m }, 1, (true, DriveKind::Ssd), options).await
     }
 
-    async fn made(code: Code, groups: u16, direct: bool, options: Options) -> Rig {
+    /// The same with drives that are told to be hard disks.
+    pub(crate) async fn hard_disks(k: u8, m: u8) -> Rig {
+        let mut options = Options::new(BufferPool::new(256 << 20));
+        options.recheck = 1;
+        Rig::made(Code { k, m }, 1, (true, DriveKind::Hdd), options).await
+    }
+
+    async fn made(code: Code, groups: u16, (direct, kind): (bool, DriveKind), options: Options) -> Rig {
         let shm = PathBuf::from("/dev/shm");
         let mut builder = tempfile::Builder::new();
         builder.prefix("ashlar-set-");
@@ -150,7 +159,7 @@ impl Rig {
         let sets = Sets::new(layout.clone(), Vec::new(), options.clone()).unwrap();
         let pool = options.pool.clone();
         let (sizes, tick) = ((4 << 20, 1 << 20), Duration::from_millis(50));
-        let rig = Rig { dir, code, layout, faults, pool, options, sizes, tick, direct, sets };
+        let rig = Rig { dir, code, layout, faults, pool, options, sizes, tick, direct, kind, sets };
         for slot in 0..code.n() {
             rig.format(slot, 0, Role::Voter);
             rig.plug(slot, 0).await;
@@ -179,6 +188,7 @@ impl Rig {
         o.cache_bytes = 1 << 20;
         o.io_threads = 2;
         o.direct = self.direct;
+        o.kind = self.kind;
         o.tick = self.tick;
         o.faults = Some(self.faults[usize::from(slot)].clone());
         o
