@@ -76,6 +76,7 @@ mod start_folders;
 mod told_control;
 mod turns;
 
+pub use ashlar_drive::DriveKind;
 pub use cluster_start::{ClusterPlan, token_hash};
 pub use member::Member;
 pub use node::{DriveFolder, Node};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use ashlar_cluster::drive_monitor::{Action, Event, Monitor, Settings};
 use ashlar_cluster::{CodeSpec, Control, Embedded, FoundAt, Map, Update};
-use ashlar_drive::{Drive, Label, Options as DriveOptions, Probe};
+use ashlar_drive::{Drive, DriveKind, Label, Options as DriveOptions, Probe};
 use ashlar_duties::Duties;
 use ashlar_erasure_set::{Options as SetOptions, Sets};
 use ashlar_format::DeploymentId;
@@ -51,6 +51,8 @@ pub struct Plan {
     pub code: Option<CodeSpec>,
     /// Maximum bytes of buffers and caches together.
     pub memory: u64,
+    /// What the drives are on.
+    pub drive_kind: DriveKind,
     /// The limits on memory that slow clients hold.
     pub limits: ashlar_erasure_set::MemoryLimits,
     /// The limits of healing and scrub where no setting is stored.
@@ -201,6 +203,7 @@ pub(crate) fn budget(plan: &Plan, messages: usize) -> (BufferPool, DriveOptions)
     let memory = usize::try_from(plan.memory).unwrap_or(usize::MAX);
     let pool = BufferPool::new((memory / 3 * 2).saturating_sub(messages).max(memory / 3));
     let mut options = DriveOptions::new(pool.clone());
+    options.kind = plan.drive_kind;
     options.cache_bytes = (memory / 6 / plan.paths.len().max(1)).clamp(1 << 20, options.cache_bytes);
     (pool, options)
 }

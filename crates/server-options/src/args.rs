@@ -4,6 +4,8 @@
 
 use std::path::PathBuf;
 
+use ashlar_node::DriveKind;
+
 use super::{audit, cluster, kms, limits, logs};
 
 /// Serve S3 from drives.
@@ -65,6 +67,10 @@ pub struct Args {
     /// Memory for buffers and caches.
     #[arg(long, value_name = "SIZE", default_value = "320MiB", env = "ASHLAR_MEMORY", help_heading = RESOURCES)]
     pub memory: String,
+    /// What the drives are: hard disks are read and written in longer pieces, in the order of their places. auto: a drive that
+    /// the kernel says rotates is a hard disk if its flushes, or reads at other places, take milliseconds.
+    #[arg(long, value_enum, default_value = "auto", env = "ASHLAR_DRIVE_KIND", help_heading = RESOURCES)]
+    pub drive_kind: DriveKindName,
     /// Worker threads; one per processor by default.
     #[arg(long, value_name = "N", env = "ASHLAR_THREADS", help_heading = RESOURCES)]
     pub threads: Option<usize>,
@@ -101,6 +107,27 @@ pub struct Args {
     /// Of healing and scrub.
     #[command(flatten, next_help_heading = "Healing and scrub")]
     pub heal: limits::HealArgs,
+}
+
+/// What the drives are.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "a comment would make the help a list of the three words")]
+pub enum DriveKindName {
+    Auto,
+    Ssd,
+    Hdd,
+}
+
+impl DriveKindName {
+    /// As the drives are told.
+    #[must_use]
+    pub fn kind(self) -> DriveKind {
+        match self {
+            DriveKindName::Auto => DriveKind::Auto,
+            DriveKindName::Ssd => DriveKind::Ssd,
+            DriveKindName::Hdd => DriveKind::Hdd,
+        }
+    }
 }
 
 /// On or off.

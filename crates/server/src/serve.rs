@@ -155,6 +155,7 @@ async fn serve(
         paths,
         code,
         memory,
+        drive_kind: args.drive_kind.kind(),
         limits: args.limits.memory()?,
         heal_limits: args.heal.limits(),
         calendar: lifecycle::calendar(set)?,

@@ -25,6 +25,7 @@ fn plan(root: &Path, drives: usize) -> Plan {
         paths: (1..=drives).map(|n| root.join(format!("d{n}"))).collect(),
         code: None,
         memory: 128 << 20,
+        drive_kind: ashlar_drive::DriveKind::Auto,
         limits: ashlar_erasure_set::MemoryLimits::default(),
         heal_limits: crate::heal_limits::HealLimits::default(),
         calendar: ashlar_lifecycle::Calendar::default(),
