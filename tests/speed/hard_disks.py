@@ -9,7 +9,7 @@ each seek and each flush, 200 MB/s, one head, requests in upward order. Everythi
 the scheduler mq-deadline, and XFS. The servers take turns: blank disks, PUTs with 8 and 64 requests in flight, a new
 start over file systems mounted again, so that nothing is cached, and GETs of what was written. Without MINIO_BIN only Ashlar is measured;
 ASHLAR_BEFORE is an older program, which takes turns with the one measured. HARD_DISKS_MIB is the size of the objects,
-HARD_DISKS_ONLY names the servers to be measured.
+HARD_DISKS_MEMORY (2GiB) has Ashlar measured with that --memory, too; HARD_DISKS_ONLY names the servers to be measured.
 
 The bound: the bytes of the body's shards at the rate of all disks together (PUT: 2+2, so twice the body; GET: the body), without any seek or flush.
 
@@ -40,6 +40,8 @@ COUNT, SEEK, RATE = 4, 0.008, 200e6
 SCALE = int(os.environ.get("HARD_DISKS_SCALE", "2"))
 MIB = int(os.environ.get("HARD_DISKS_MIB", "10"))
 BUCKET = "speed-bucket"
+# Before the memory, in the name of a server.
+WITH = "Ashlar with "
 # Requests in flight and MiB of bodies; requests in flight and the part of the objects left.
 PUTS = [(8, 960), (64, 2240)]
 GETS = [(8, 0.3), (64, 1)]
@@ -130,6 +132,8 @@ class Server:
         if self.kind == "MinIO":
             command, ready = [os.environ["MINIO_BIN"], "server", "--quiet", drives, "--address", f"127.0.0.1:{port}"], "/minio/health/cluster"
         else:
+            if self.kind.startswith(WITH):
+                env["ASHLAR_MEMORY"] = self.kind.removeprefix(WITH)
             program = os.environ["ASHLAR_BEFORE" if self.kind == "Ashlar before" else "ASHLAR_BIN"]
             command, ready = [program, "server", drives, "--address", f"127.0.0.1:{port}"], "/ashlar/health/ready"
         log = (home / "log").open("ab")
@@ -241,17 +245,18 @@ def measure(kind):
         found[operation, flight] = phase(server, operation, flight, what)
         print(f"{kind}: {operation} {flight}: {found[operation, flight]}", file=sys.stderr, flush=True)
 
+    # The disks are slow from the start: a server may measure them then.
     with Disks() as disks:
+        disks.control(f"scale {SCALE}")
         with Server(kind, disks) as server:
-            disks.control(f"scale {SCALE}")
             for flight, mib in PUTS:
                 note("put", flight, mib // MIB, server)
             disks.control("scale 0")
         disks.unmount()
         disks.mount()
+        disks.control(f"scale {SCALE}")
         with Server(kind, disks) as server:
             names = keys(server)
-            disks.control(f"scale {SCALE}")
             for flight, part in GETS:
                 some = names[:int(len(names) * part)]
                 note("get", flight, some, server)
@@ -287,7 +292,9 @@ def main():
     if sys.argv[1:] == ["check"]:
         return check()
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 1
-    kinds = [kind for kind, name in [("Ashlar", "ASHLAR_BIN"), ("Ashlar before", "ASHLAR_BEFORE"), ("MinIO", "MINIO_BIN")] if os.environ.get(name)]
+    memory = os.environ.get("HARD_DISKS_MEMORY")
+    kinds = [kind for kind, name in [("Ashlar", "ASHLAR_BIN"), (f"{WITH}{memory}", "HARD_DISKS_MEMORY"), ("Ashlar before", "ASHLAR_BEFORE"), ("MinIO", "MINIO_BIN")]
+             if os.environ.get(name)]
     kinds = [kind for kind in kinds if kind in os.environ.get("HARD_DISKS_ONLY", kind).split(",")]
     found = {}
     for _ in range(rounds):
