@@ -291,6 +291,7 @@ struct JobState {
 }
 
 /// What came of writing a part of a shard.
+#[allow(clippy::large_enum_variant)] // moved once per shard
 pub(crate) enum Step {
     /// Nothing more is to be written now.
     Idle,

@@ -130,7 +130,7 @@ mod tests {
     fn reads_are_taken_upwards_and_from_the_beginning_again() {
         let served = Arc::new(Mutex::new(Vec::new()));
         let mut s = State::default();
-        let mut add = |s: &mut State, place: Place| {
+        let add = |s: &mut State, place: Place| {
             let served = served.clone();
             s.add(place, Box::new(move || served.lock().push(place)));
         };

@@ -68,30 +68,27 @@ async fn drive_with_the_most_to_do_is_not_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn damage_and_lost_drives_are_read_around() {
-    let rig = Rig::hard_disks(2, 2).await;
-    let body = noise(3, BODY);
-    rig.put("a", &body).await.unwrap();
-    basic::quiet(&rig.sets).await;
-    let (key, v) = stored(&rig, "a").await;
-    for broken in 0..4usize {
-        rig.faults[broken].set(Operation::Read, Fault::Error(5));
-        assert!(read_all(&rig.sets, &key, &v).await.unwrap() == body, "{broken}");
-        rig.faults[broken].clear();
+async fn a_drive_that_cannot_be_read_or_is_damaged_is_read_around() {
+    for fault in [Fault::Error(5), Fault::Corrupt] {
+        let rig = Rig::hard_disks(2, 2).await;
+        let body = noise(3, BODY);
+        rig.put("a", &body).await.unwrap();
+        basic::quiet(&rig.sets).await;
+        let (key, v) = stored(&rig, "a").await;
+        // The drive of the first shard, which is asked if none has more to do.
+        let first = usize::from(v.parts[0].data.slot_of(0));
+        rig.faults[first].set(Operation::Read, fault);
+        assert!(read_all(&rig.sets, &key, &v).await.unwrap() == body, "{fault:?}");
+        rig.faults[first].clear();
+        rig.close().await;
     }
-    // The drive of the first shard, which is asked if none has more to do.
-    let first = usize::from(v.parts[0].data.slot_of(0));
-    rig.faults[first].set(Operation::Read, Fault::Corrupt);
-    assert!(read_all(&rig.sets, &key, &v).await.unwrap() == body);
-    rig.faults[first].clear();
-    rig.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_bodies_at_once_take_turns() {
     let mut rig = Rig::hard_disks(2, 2).await;
     // The longer ones take several turns.
-    let body = |n: u64| noise(n, if n % 4 == 0 { 40 << 20 } else { BODY });
+    let body = |n: u64| noise(n, if n.is_multiple_of(4) { 40 << 20 } else { BODY });
     {
         let each = (0..16u64).map(|n| {
             let sets = rig.sets.clone();
