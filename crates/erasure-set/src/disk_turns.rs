@@ -141,6 +141,11 @@ impl DiskTurns {
         self.holders.known.lock().insert(Arc::as_ptr(turn) as usize, Arc::downgrade(turn));
         true
     }
+
+    /// The body of this turn has ended.
+    pub(crate) fn forget(&self, turn: &Arc<DiskTurn>) {
+        self.holders.known.lock().remove(&(Arc::as_ptr(turn) as usize));
+    }
 }
 
 /// Rows with their part of a turn.

@@ -856,6 +856,9 @@ impl Drop for DataWriter {
         if self.listed {
             self.inner.memory.filling.remove(&self.parked);
         }
+        if let Some(turn) = &self.turn {
+            self.inner.disk_turns.forget(turn);
+        }
     }
 }
 
