@@ -375,6 +375,12 @@ impl Folder {
                 let number = (rustix::fs::major(number), rustix::fs::minor(number));
                 Facts::of(Path::new("/sys"), number)?.rotates()
             }
+            Location::Device(d, _) if is_other_device(&d.path) => None,
+            Location::Device(d, _) => {
+                let number = rustix::fs::stat(&d.path).ok()?.st_rdev;
+                let number = (rustix::fs::major(number), rustix::fs::minor(number));
+                Facts::of(Path::new("/sys"), number)?.rotates()
+            }
             Location::Simulated(..) => None,
         }
     }
