@@ -1,12 +1,14 @@
 //! Measures reads and writes of a drive group of files: what its members are asked for a request, the processor time, and the rate.
 //!
 //! ```text
-//! requests folder=/dev/shm [level=5] [members=8] [size=64] [strip=64] [depth=1,8] [seconds=3] [delay=0] [together=yes]
+//! requests folder=/dev/shm [level=5] [members=8] [size=64] [strip=64] [depth=1,8] [seconds=3] [delay=0] [rate=0] [together=yes]
+//!     [policy=journal] [loads=write]
 //! ```
 //!
 //! Sizes are MiB of a member and KiB of a strip. It makes files in the folder, which it removes at the end, and fills a virtual drive.
 //! `depth` is the number of threads that have a request each. With `delay`, microseconds, a member answers no earlier than that, as if it were
-//! behind a network; it says that it waits, unless `together=no`. One line of JSON on standard output for each measurement.
+//! behind a network; it says that it waits, unless `together=no`. With `rate` a member executes so many reads per second, and so many writes, one
+//! after the other: it never catches up on time in which it had none. `loads` chooses by a part of the name. One line of JSON on standard output for each measurement.
 
 #![allow(
     clippy::disallowed_methods,
@@ -25,6 +27,7 @@ use std::time::{Duration, Instant};
 use ashlar_environment::random::Seeded;
 use ashlar_machine::{DiskFile, Folder};
 use ashlar_raid::{Device, Group, Medium, Plan, Policy, Shared, VirtualDrive};
+use parking_lot::Mutex;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -42,14 +45,44 @@ struct Counting {
     asked: Arc<Asked>,
     delay: Duration,
     together: bool,
+    reads: Lane,
+    writes: Lane,
+}
+
+/// Requests of one kind at a member of limited speed.
+struct Lane {
+    /// Time that each takes.
+    each: Arc<AtomicU64>,
+    /// When the last one ends.
+    free: Mutex<Instant>,
+}
+
+impl Lane {
+    fn new(each: &Arc<AtomicU64>) -> Lane {
+        Lane { each: each.clone(), free: Mutex::new(Instant::now()) }
+    }
+
+    fn pass(&self) {
+        let each = Duration::from_nanos(self.each.load(Ordering::Relaxed));
+        if each.is_zero() {
+            return;
+        }
+        let end = {
+            let mut free = self.free.lock();
+            *free = (*free).max(Instant::now()) + each;
+            *free
+        };
+        std::thread::sleep(end.saturating_duration_since(Instant::now()));
+    }
 }
 
 impl Counting {
-    fn count(&self, what: &AtomicU64) {
+    fn count(&self, what: &AtomicU64, lane: &Lane) {
         what.fetch_add(1, Ordering::Relaxed);
         if !self.delay.is_zero() {
             std::thread::sleep(self.delay);
         }
+        lane.pass();
     }
 }
 
@@ -59,17 +92,17 @@ impl Medium for Counting {
     }
 
     fn read_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
-        self.count(&self.asked.reads);
+        self.count(&self.asked.reads, &self.reads);
         self.file.read_at(out, at)
     }
 
     fn read_slices_at(&self, slices: &mut [IoSliceMut<'_>], at: u64) -> io::Result<()> {
-        self.count(&self.asked.reads);
+        self.count(&self.asked.reads, &self.reads);
         self.file.read_slices_at(slices, at)
     }
 
     fn write_slices_at(&self, slices: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
-        self.count(&self.asked.writes);
+        self.count(&self.asked.writes, &self.writes);
         self.file.write_slices_at(slices, at)
     }
 
@@ -117,7 +150,10 @@ fn main() -> Result<()> {
     let members = number("members", "8")?;
     let asked = Arc::new(Asked::default());
     let delay = Duration::from_micros(number("delay", "0")?);
-    let together = text("together", "yes") == "yes" && !delay.is_zero();
+    let rate = number("rate", "0")?;
+    let together = text("together", "yes") == "yes" && (!delay.is_zero() || rate > 0);
+    // Limited when the virtual drive is filled.
+    let each = Arc::new(AtomicU64::new(0));
     let done = (|| -> Result<()> {
         let files = Folder::real(&folder, None);
         let mut devices = Vec::new();
@@ -126,7 +162,14 @@ fn main() -> Result<()> {
             let file = files.create(&name, false)?;
             file.allocate(number("size", "64")? << 20)?;
             devices.push(Device {
-                medium: Box::new(Counting { file, asked: asked.clone(), delay, together }),
+                medium: Box::new(Counting {
+                    file,
+                    asked: asked.clone(),
+                    delay,
+                    together,
+                    reads: Lane::new(&each),
+                    writes: Lane::new(&each),
+                }),
                 name,
             });
         }
@@ -134,7 +177,11 @@ fn main() -> Result<()> {
             name: "requests".into(),
             level: text("level", "5").parse()?,
             strip: number("strip", "64")? << 10,
-            policy: Policy::Journal,
+            policy: match &*text("policy", "journal") {
+                "journal" => Policy::Journal,
+                "bitmap" => Policy::Bitmap,
+                _ => Policy::None,
+            },
             ..Plan::default()
         };
         let mut group = Group::create(&plan, devices, vec![])?;
@@ -145,9 +192,11 @@ fn main() -> Result<()> {
             let len = piece.min((drive.size() - at) as usize);
             drive.write(at, vec![(at >> 23) as u8 | 1; len])?;
         }
-        let seconds = number("seconds", "3")?;
+        drive.flush()?;
+        each.store(1_000_000_000u64.checked_div(rate).unwrap_or(0), Ordering::Relaxed);
+        let (seconds, loads) = (number("seconds", "3")?, text("loads", ""));
         for depth in text("depth", "1,8").split(',') {
-            for load in &LOADS {
+            for load in LOADS.iter().filter(|load| load.name.contains(&loads)) {
                 measure(&drive, load, depth.parse()?, Duration::from_secs(seconds), &asked)?;
             }
         }

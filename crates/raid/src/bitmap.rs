@@ -74,13 +74,20 @@ impl Group {
         self.geometry().rows().div_ceil(REGIONS)
     }
 
-    /// Marks the region of a row, durably, if the policy says so and it is not marked.
-    pub(crate) fn mark(&mut self, row: u64) -> Result<(), Error> {
-        let region = row / self.region_rows();
-        if self.superblock.policy != Policy::Bitmap || self.bitmap.get(region) {
+    /// Marks the regions of rows, durably, if the policy says so and they are not marked.
+    pub(crate) fn mark(&mut self, rows: impl Iterator<Item = u64>) -> Result<(), Error> {
+        if self.superblock.policy != Policy::Bitmap {
             return Ok(());
         }
-        self.bitmap.set(region);
+        let per_region = self.region_rows();
+        let mut new = false;
+        for region in rows.map(|row| row / per_region) {
+            new |= !self.bitmap.get(region);
+            self.bitmap.set(region);
+        }
+        if !new {
+            return Ok(());
+        }
         self.write_bitmap()?;
         self.settle()
     }

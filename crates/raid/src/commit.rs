@@ -21,11 +21,11 @@ use crate::layout::JOURNAL;
 use crate::sums::{UNKNOWN, UNWRITTEN};
 
 /// Blocks of the journal that only entries without content may use.
-const RESERVE: u64 = 32;
+pub(crate) const RESERVE: u64 = 32;
 /// Blocks in place whose entry waits, at most.
 const MAX_FRESH: usize = 16 * MAX_CHANGES;
 /// Checksum pages that wait for a checkpoint, at most: 4 KiB each.
-const MAX_DIRTY: usize = 8 << 10;
+pub(crate) const MAX_DIRTY: usize = 8 << 10;
 
 impl Group {
     /// Puts content in place whose entry follows: its rows hold nothing yet.
@@ -38,7 +38,7 @@ impl Group {
         let places = blocks.iter().map(|(c, content)| ((usize::from(c.slot), c.row), content.clone()));
         self.place(places.collect());
         for (change, content) in blocks {
-            self.overlay.insert((usize::from(change.slot), change.row), (content, true));
+            self.cover((usize::from(change.slot), change.row), content, true);
             self.fresh.push(change);
         }
         if self.fresh.len() >= MAX_FRESH { self.commit() } else { Ok(()) }
@@ -100,6 +100,10 @@ impl Group {
 
     /// Makes room in the journals for an entry of so many blocks.
     fn make_room(&mut self, blocks: usize) -> Result<(), Error> {
+        if self.is_open() {
+            // There is room for the whole batch.
+            return Ok(());
+        }
         let need = 1 + blocks as u64 + RESERVE;
         if self.room() < need || self.pages.dirty() > MAX_DIRTY {
             self.commit()?;
@@ -144,7 +148,7 @@ impl Group {
             self.set_sum(place.0, place.1, change.sum);
             match content {
                 Some(content) => {
-                    self.overlay.insert(place, (content, false));
+                    self.cover(place, content, false);
                 }
                 None if change.sum == UNWRITTEN => {
                     self.overlay.remove(&place);
@@ -182,6 +186,7 @@ impl Group {
 
     /// Makes all staged requests durable, then in place.
     pub(crate) fn commit(&mut self) -> Result<(), Error> {
+        assert!(!self.is_open(), "the steps of such a batch follow later");
         let done = self.commit_staged();
         if done.is_err() {
             // The group has stopped; the journal has what was answered.
@@ -226,8 +231,8 @@ impl Group {
             }
         }
         let blocks = std::mem::take(&mut self.overlay);
-        let waiting = blocks.iter().filter(|(_, (_, in_place))| !in_place);
-        self.place(waiting.map(|(place, (content, _))| (*place, content.clone())).collect());
+        let waiting = blocks.into_iter().filter(|(_, block)| !block.in_place);
+        self.place(waiting.map(|(place, block)| (place, block.content)).collect());
         self.settle()?;
         // Entries without content take little of the journal; it still ends.
         if self.room() < RESERVE { self.checkpoint() } else { Ok(()) }
@@ -249,12 +254,20 @@ impl Group {
         out
     }
 
-    /// Without a journal: marks the regions and writes.
+    /// Without a journal: marks the regions and writes, or leaves that to the steps of the batch.
     fn in_place(&mut self, entry: Vec<Staged>) -> Result<(), Error> {
-        for (change, _) in &entry {
-            self.mark(change.row)?;
-        }
+        self.mark(entry.iter().map(|(change, _)| change.row))?;
         self.settle()?;
+        if self.is_open() {
+            for (change, content) in entry {
+                let place = (usize::from(change.slot), change.row);
+                if let Some(content) = content.filter(|_| self.up(place.0, place.1)) {
+                    self.set_sum(place.0, place.1, change.sum);
+                    self.cover(place, content, false);
+                }
+            }
+            return Ok(());
+        }
         let blocks = entry
             .iter()
             .filter(|(c, _)| self.up(usize::from(c.slot), c.row))

@@ -20,4 +20,18 @@ pub(crate) type Put = (usize, u64, Content);
 pub(crate) type JournalPart = (usize, u64, Vec<Content>);
 
 /// Blocks of members by position and row that were read before they are needed, with the checksums with which they were verified.
-pub(crate) type Old = BTreeMap<(usize, u64), (u64, Vec<u8>)>;
+pub(crate) type Old = BTreeMap<(usize, u64), (u64, Content)>;
+
+/// Content that is not in place yet, or whose entry of the journal waits.
+pub(crate) struct Block {
+    pub(crate) content: Content,
+    /// It is in place already.
+    pub(crate) in_place: bool,
+    /// The batch that has it; 0: the one that is executed with the group in hand.
+    pub(crate) batch: u64,
+    /// An older content of it, or this one, is being written in place.
+    pub(crate) writing: bool,
+}
+
+/// Blocks on their way in place, by member and row: always their newest content.
+pub(crate) type Overlay = BTreeMap<(usize, u64), Block>;

@@ -13,6 +13,7 @@ use ashlar_erasure::Code;
 use crate::Error;
 use crate::bitmap::Bitmap;
 use crate::coder::Batching;
+use crate::content::Overlay;
 use crate::domain;
 use crate::geometry::{BLOCK, Geometry, Level};
 use crate::group::{Counters, Group};
@@ -20,6 +21,7 @@ use crate::layout::Layout;
 use crate::member::{Device, Found, Member};
 use crate::sums::{Pages, Summer};
 use crate::superblock::{Id, MAX_NAME, MAX_SPARES, MemberState, Policy, Settings, Slot, Superblock};
+use crate::under_way::UnderWay;
 
 /// Members of a group, at most: their list fits the superblock.
 pub const MAX_MEMBERS: usize = 256;
@@ -141,7 +143,8 @@ impl Group {
             spares,
             epoch: 0,
             sequence: 0,
-            overlay: BTreeMap::new(),
+            overlay: Overlay::new(),
+            under_way: UnderWay::default(),
             parts: Vec::new(),
             old: BTreeMap::new(),
             fresh: Vec::new(),

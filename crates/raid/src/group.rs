@@ -5,12 +5,12 @@
 //!   any further entry of the journal, any new epoch and any answer.
 //! - When more members of a set would be out of service than its level tolerates, the group stops instead: nothing
 //!   more is written, so that what is on the members can be opened again.
-//! - `overlay` is content that the journal has, or is about to have, and that is not in place yet; it is empty between
-//!   operations, and so are `parts` and `old`.
+//! - `overlay` is content that the journal has, or is about to have, and that is not in place yet. It is empty when no batch is under way
+//!   ([`crate::pipeline`]), and so are `parts`. `old` is empty between operations.
 //!
 //! Must not depend on: how requests arrive, threads.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use ashlar_erasure::Code;
 use crate::Error;
 use crate::bitmap::Bitmap;
 use crate::coder::Batching;
-use crate::content::{Content, JournalPart, Old, Put};
+use crate::content::{JournalPart, Old, Overlay, Put};
 use crate::geometry::{BLOCK, Geometry};
 use crate::journal::Change;
 use crate::layout::Layout;
@@ -28,6 +28,7 @@ use crate::pool::Pool;
 use crate::sums::{Page, Pages, Summer};
 use crate::superblock::{MemberState, Policy, Superblock};
 use crate::threads::Worker;
+use crate::under_way::UnderWay;
 
 /// What a group has counted since it was opened.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -102,6 +103,14 @@ pub(crate) enum Mutant {
     MovedForgotten,
     /// The blocks of a row that moves go with several entries.
     MovedInParts,
+    /// What was staged while the journals were flushed counts as durable too.
+    DurableAtStaging,
+    /// Two contents of a block are written in place at once.
+    PutsOutOfOrder,
+    /// A block leaves the overlay when an older content of it is in place.
+    LeavesWithOlder,
+    /// The journal begins a new epoch while blocks are written in place.
+    CheckpointBeforeInPlace,
 }
 
 /// A drive group in service.
@@ -118,8 +127,9 @@ pub struct Group {
     pub(crate) spares: Vec<Member>,
     pub(crate) epoch: u64,
     pub(crate) sequence: u64,
-    /// Content by member and row; true: it is in place already.
-    pub(crate) overlay: BTreeMap<(usize, u64), (Content, bool)>,
+    pub(crate) overlay: Overlay,
+    /// Batches that are staged, and not in place yet.
+    pub(crate) under_way: UnderWay,
     /// Parts of entries that are not written to the journals yet.
     pub(crate) parts: Vec<JournalPart>,
     /// What requests will need of members: see [`crate::prefetch`].
@@ -231,6 +241,11 @@ impl Group {
             }
     }
 
+    /// Whether a member waits for its device, so that it is worth to have several batches under way.
+    pub(crate) fn waits(&self) -> bool {
+        self.members.iter().flatten().any(|m| m.medium().waits())
+    }
+
     pub(crate) fn journaled(&self) -> bool {
         self.superblock.policy == Policy::Journal
     }
@@ -253,6 +268,8 @@ impl Group {
         }
         self.superblock.slots[slot].state = MemberState::Failed;
         self.pages.forget(slot);
+        // Later batches leave it out: from now on its blocks are what the others say.
+        self.overlay.retain(|(s, _), _| *s != slot);
         self.unsettled = true;
     }
 
@@ -324,7 +341,7 @@ impl Group {
 
     /// Writes the checksum pages, makes everything durable in place, and begins a new epoch of the journal.
     pub(crate) fn checkpoint(&mut self) -> Result<(), Error> {
-        assert!(self.overlay.is_empty() && self.fresh.is_empty(), "a checkpoint is between operations");
+        assert!(self.fresh.is_empty() && self.is_idle(), "no batch is under way at a checkpoint");
         #[cfg(test)]
         if self.has(Mutant::JournalReusedTooSoon) && self.journaled() {
             self.new_epoch()?;

@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Error;
 use crate::content::{Content, Put};
@@ -74,6 +75,18 @@ impl Owned {
 /// What a member is asked for, in the order of its rows.
 type OfMember<'a> = (usize, Vec<Ask<'a>>);
 
+fn by_member(mut asks: Vec<Ask<'_>>) -> Vec<OfMember<'_>> {
+    asks.sort_unstable_by_key(|a| (a.slot, a.row));
+    let mut of: Vec<OfMember<'_>> = Vec::new();
+    for ask in asks {
+        match of.last_mut() {
+            Some((slot, list)) if *slot == ask.slot => list.push(ask),
+            _ => of.push((ask.slot, vec![ask])),
+        }
+    }
+    of
+}
+
 /// How many of these lie one after another, from the first on.
 fn run_len(asks: &[Ask<'_>]) -> usize {
     let next = |a: &Ask<'_>| a.row + a.sums.len() as u64;
@@ -87,21 +100,48 @@ fn rows_of<'a>(asks: &'a [Ask<'_>]) -> impl Iterator<Item = u64> + 'a {
 impl Reader {
     /// Reads what is asked for: of members that wait at the same time, on threads only if there is a pool. Blocks that were never written
     /// become zeros. What became of a member may be told in several parts.
-    pub(crate) fn read(self: &Arc<Self>, pool: Option<&Pool>, mut asks: Vec<Ask<'_>>) -> Vec<Got> {
-        asks.sort_unstable_by_key(|a| (a.slot, a.row));
-        let mut of: Vec<OfMember<'_>> = Vec::new();
-        for ask in asks {
-            match of.last_mut() {
-                Some((slot, list)) if *slot == ask.slot => list.push(ask),
-                _ => of.push((ask.slot, vec![ask])),
-            }
-        }
+    pub(crate) fn read(self: &Arc<Self>, pool: Option<&Pool>, asks: Vec<Ask<'_>>) -> Vec<Got> {
+        let mut of = by_member(asks);
         let waits = self.media.values().any(|m| m.waits());
         let mut out = if waits { self.read_submitted(&mut of) } else { Vec::new() };
         match pool.filter(|_| waits && of.len() > 1) {
             Some(pool) => out.extend(self.read_on_threads(pool, &mut of)),
             None => out.extend(of.iter_mut().map(|(slot, asks)| self.read_member(*slot, asks))),
         }
+        out
+    }
+
+    /// As [`Reader::read`], beside others who do the same: each member gets the requests of all in the order in which they came, so that those
+    /// who came first do not wait for the others.
+    pub(crate) fn read_in_turn(self: &Arc<Self>, pool: &Pool, asks: Vec<Ask<'_>>) -> Vec<Got> {
+        let mut of = by_member(asks);
+        let mut out = self.read_submitted(&mut of);
+        let mut runs = Vec::new();
+        for (slot, asks) in &of {
+            let failed = Arc::new(AtomicBool::new(false));
+            let mut rest = &asks[..];
+            while !rest.is_empty() {
+                let (run, more) = rest.split_at(run_len(rest));
+                runs.push((*slot, (*slot, run.iter().map(Owned::of).collect::<Vec<_>>(), failed.clone())));
+                rest = more;
+            }
+        }
+        let me = self.clone();
+        let done = pool.run_in_lanes(runs, move |(slot, mut owned, failed)| {
+            let mut asks: Vec<Ask<'_>> = owned.iter_mut().map(|o| o.ask(slot)).collect();
+            let got = if failed.load(Ordering::Acquire) {
+                // It is not asked again.
+                Got { slot, wrong: rows_of(&asks).collect(), failed: None }
+            } else {
+                me.read_member(slot, &mut asks)
+            };
+            failed.fetch_or(got.failed.is_some(), Ordering::Release);
+            (got, owned)
+        });
+        let asks = of.iter_mut().flat_map(|(_, asks)| asks);
+        let owned = done.iter().flat_map(|(_, owned)| owned);
+        asks.zip(owned).for_each(|(ask, o)| ask.to.copy_from_slice(&o.to));
+        out.extend(done.into_iter().map(|(got, _)| got));
         out
     }
 
@@ -272,7 +312,48 @@ fn write_runs(medium: &dyn Medium, runs: &Runs) -> io::Result<()> {
 type Jobs<S> = Vec<(usize, Arc<dyn Medium>, S)>;
 
 /// What became of the work of a member.
-type Done = Vec<(usize, io::Result<()>)>;
+pub(crate) type Done = Vec<(usize, io::Result<()>)>;
+
+/// Members that are to be flushed.
+pub(crate) type Flushes = Jobs<()>;
+
+/// Blocks that are to be written to members, without the group.
+#[derive(Default)]
+pub(crate) struct Writes {
+    jobs: Jobs<Runs>,
+}
+
+impl Writes {
+    /// Writes them.
+    pub(crate) fn run(mut self, pool: &Pool) -> Done {
+        let mut done = submit_writes(&mut self.jobs);
+        done.extend(together(pool, self.jobs, write_runs));
+        done
+    }
+
+    /// What makes them durable.
+    pub(crate) fn flushes(&self) -> Flushes {
+        self.jobs.iter().map(|(slot, medium, _)| (*slot, medium.clone(), ())).collect()
+    }
+}
+
+/// Flushes members.
+pub(crate) fn flush(pool: &Pool, mut jobs: Flushes) -> Done {
+    let mut done = submit_flushes(&mut jobs);
+    done.extend(together(pool, jobs, |medium, ()| medium.flush()));
+    done
+}
+
+/// Lets members work at the same time on threads, if that is worth it. The positions are in the order of the jobs.
+fn together<S: Send + 'static>(
+    pool: &Pool,
+    jobs: Jobs<S>,
+    work: fn(&dyn Medium, &S) -> io::Result<()>,
+) -> Done {
+    let waits = jobs.len() > 1 && jobs.iter().any(|(_, m, _)| m.waits());
+    let work = move |(slot, medium, what): (usize, Arc<dyn Medium>, S)| (slot, work(&*medium, &what));
+    if waits { pool.run(jobs, work) } else { jobs.into_iter().map(work).collect() }
+}
 
 /// Writes what members can be asked without waiting. The jobs keep the rest, without members that failed.
 fn submit_writes(jobs: &mut Jobs<Runs>) -> Done {
@@ -351,8 +432,14 @@ impl Group {
         }
     }
 
-    /// Writes blocks to members, each of which fails if it cannot.
-    pub(crate) fn write_all(&mut self, blocks: Vec<Put>, op: &str) {
+    /// Whether a member is still the one that was read.
+    pub(crate) fn is_of(&self, reader: &Reader, slot: usize) -> bool {
+        let present = self.members[slot].as_ref().map(|m| m.medium());
+        present.zip(reader.media.get(&slot)).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
+    }
+
+    /// Plans to write blocks to members, as far as they are in service.
+    pub(crate) fn writes(&mut self, blocks: Vec<Put>) -> Writes {
         let mut jobs = Vec::new();
         for (slot, runs) in runs(blocks) {
             if let Some(member) = &mut self.members[slot] {
@@ -360,9 +447,12 @@ impl Group {
                 jobs.push((slot, member.medium().clone(), runs));
             }
         }
-        let mut done = submit_writes(&mut jobs);
-        done.extend(self.together(jobs, write_runs));
-        for (slot, done) in done {
+        Writes { jobs }
+    }
+
+    /// Writes blocks to members, each of which fails if it cannot.
+    pub(crate) fn write_all(&mut self, blocks: Vec<Put>, op: &str) {
+        for (slot, done) in self.writes(blocks).run(&self.pool) {
             if let Err(e) = done {
                 self.fail(slot, op, &e);
             }
@@ -373,10 +463,8 @@ impl Group {
     pub(crate) fn flush_members(&mut self) -> Result<(), Error> {
         let members = self.members.iter().enumerate();
         let written = members.filter_map(|(slot, m)| Some((slot, m.as_ref().filter(|m| m.dirty)?)));
-        let mut jobs = written.map(|(slot, m)| (slot, m.medium().clone(), ())).collect();
-        let mut done = submit_flushes(&mut jobs);
-        done.extend(self.together(jobs, |medium, ()| medium.flush()));
-        for (slot, done) in done {
+        let jobs = written.map(|(slot, m)| (slot, m.medium().clone(), ())).collect();
+        for (slot, done) in flush(&self.pool, jobs) {
             match (done, &mut self.members[slot]) {
                 (Err(e), _) => self.fail(slot, "flush", &e),
                 (Ok(()), Some(member)) => member.dirty = false,
@@ -384,16 +472,5 @@ impl Group {
             }
         }
         self.running()
-    }
-
-    /// Lets members work at the same time on threads, if that is worth it. The positions are in the order of the jobs.
-    fn together<S: Send + 'static>(
-        &self,
-        jobs: Jobs<S>,
-        work: fn(&dyn Medium, &S) -> io::Result<()>,
-    ) -> Done {
-        let waits = jobs.len() > 1 && jobs.iter().any(|(_, m, _)| m.waits());
-        let work = move |(slot, medium, what): (usize, Arc<dyn Medium>, S)| (slot, work(&*medium, &what));
-        if waits { self.pool.run(jobs, work) } else { jobs.into_iter().map(work).collect() }
     }
 }

@@ -30,6 +30,7 @@ mod create;
 mod domain;
 mod drive;
 mod error;
+mod flow;
 pub mod fuzzed;
 mod geometry;
 #[cfg(feature = "gpu")]
@@ -42,8 +43,10 @@ mod layout;
 mod medium;
 mod member;
 mod merge;
+mod pipeline;
 mod pool;
 mod prefetch;
+mod queue;
 mod read;
 mod rebuild;
 mod recover;
@@ -53,6 +56,7 @@ mod submit;
 mod sums;
 mod superblock;
 mod threads;
+mod under_way;
 mod volumes;
 mod write;
 

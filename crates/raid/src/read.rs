@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::Error;
-use crate::content::Old;
+use crate::content::{Content, Old};
 use crate::geometry::{BLOCK, Place};
 use crate::group::Group;
 use crate::io::{Ask, Got, Reader, wrong_places};
@@ -44,6 +44,10 @@ pub(crate) struct ReadPlan {
     pieces: Vec<Piece>,
     /// Blocks whose members are out of service, counted from the first.
     left: Vec<u64>,
+    /// Blocks that are on their way in place, likewise.
+    here: Vec<(u64, Content)>,
+    /// The newest batch that these are of. What is read counts when that is durable.
+    pub(crate) after: u64,
     reader: Arc<Reader>,
     pool: Arc<Pool>,
 }
@@ -65,12 +69,15 @@ impl ReadDone {
 impl ReadPlan {
     /// Reads what members in service have.
     pub(crate) fn run(&self, out: &mut [u8]) -> ReadDone {
-        if self.skip == 0 && out.len().is_multiple_of(BLOCK) {
-            return self.run_whole(out);
-        }
-        let mut whole = vec![0; (self.skip + out.len()).next_multiple_of(BLOCK)];
-        let done = self.run_whole(&mut whole);
-        out.copy_from_slice(&whole[self.skip..self.skip + out.len()]);
+        let done = if self.skip == 0 && out.len().is_multiple_of(BLOCK) {
+            self.run_whole(out)
+        } else {
+            let mut whole = vec![0; (self.skip + out.len()).next_multiple_of(BLOCK)];
+            let done = self.run_whole(&mut whole);
+            out.copy_from_slice(&whole[self.skip..self.skip + out.len()]);
+            done
+        };
+        self.here.iter().for_each(|(block, content)| self.put(*block, content, out));
         done
     }
 
@@ -110,7 +117,7 @@ impl ReadPlan {
                 let place = (piece.slot, row);
                 if *sum != UNWRITTEN && needed.contains(&place) && left.binary_search(&block).is_err() {
                     let from = block as usize * BLOCK;
-                    to.insert(place, (*sum, out[from..from + BLOCK].to_vec()));
+                    to.insert(place, (*sum, Arc::new(out[from..from + BLOCK].to_vec())));
                 }
             }
         }
@@ -134,7 +141,7 @@ impl Group {
     pub fn read(&mut self, at: u64, out: &mut [u8]) -> Result<(), Error> {
         let plan = self.plan_read(at, out.len())?;
         let done = plan.run(out);
-        self.finish_read(&plan, done, out)
+        self.finish_read(&plan, done, out).map(drop)
     }
 
     /// Plans a read. What follows without the group, [`ReadPlan::run`], finds what is there now, or finds that it does not match.
@@ -146,12 +153,23 @@ impl Group {
         self.running()?;
         let (first, end) = (at / BLOCK as u64, (at + len as u64).div_ceil(BLOCK as u64));
         let (mut pieces, mut left, mut slots) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let (mut here, mut after) = (Vec::new(), 0);
         let mut block = first;
         while block < end && len > 0 {
             let place = self.locate(block);
-            let count = self.run(block, end - block);
+            let mut count = self.run(block, end - block);
             let slot = self.slot(&place);
-            if self.overlay.is_empty() && self.up(slot, place.row + count - 1) {
+            let rows = (slot, place.row)..(slot, place.row + count);
+            if let Some((at, covered)) = self.overlay.range(rows).next() {
+                if at.1 == place.row {
+                    here.push((block - first, covered.content.clone()));
+                    after = after.max(covered.batch);
+                    block += 1;
+                    continue;
+                }
+                count = at.1 - place.row;
+            }
+            if self.up(slot, place.row + count - 1) {
                 let sums = self.sums(slot, place.row..place.row + count);
                 if sums.iter().any(|s| *s != UNWRITTEN) {
                     self.counters.blocks_read += count;
@@ -168,12 +186,15 @@ impl Group {
             skip: (at % BLOCK as u64) as usize,
             pieces,
             left,
+            here,
+            after,
             reader: self.reader(slots),
             pool: self.pool.clone(),
         })
     }
 
-    /// Brings what a read did not find, and records members that failed on the way before their absence can matter.
+    /// Brings what a read did not find, and records members that failed on the way before their absence can matter. What is read counts when
+    /// the batch that it returns is durable.
     ///
     /// # Errors
     /// [`Error::Lost`], [`Error::Failed`].
@@ -182,15 +203,18 @@ impl Group {
         plan: &ReadPlan,
         mut done: ReadDone,
         out: &mut [u8],
-    ) -> Result<(), Error> {
+    ) -> Result<u64, Error> {
         self.running()?;
         // A member that was replaced meanwhile is another one.
-        done.got.retain(|g| {
-            let present = self.members[g.slot].as_ref().map(|m| m.medium());
-            present.zip(plan.reader.media.get(&g.slot)).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
-        });
+        done.got.retain(|g| self.is_of(&plan.reader, g.slot));
         self.judge(&mut done.got);
-        let mut needed = BTreeSet::new();
+        let (mut needed, mut after) = (BTreeSet::new(), plan.after);
+        for block in &done.left {
+            let place = self.locate(plan.first + block);
+            for slot in self.shape(place.row).slots(place.set, place.row) {
+                after = after.max(self.overlay.get(&(slot, place.row)).map_or(0, |b| b.batch));
+            }
+        }
         for block in &done.left {
             let place = self.locate(plan.first + block);
             self.sources(place.set, place.row, &[place.role], &mut needed);
@@ -203,7 +227,8 @@ impl Group {
         let found = self.gather_all(plan, &done.left, out);
         self.old.clear();
         found?;
-        self.settle()
+        self.settle()?;
+        Ok(after)
     }
 
     fn gather_all(&mut self, plan: &ReadPlan, left: &[u64], out: &mut [u8]) -> Result<(), Error> {
@@ -247,8 +272,8 @@ impl Group {
 
     fn fetch(&mut self, set: u32, row: u64, role: usize) -> Fetched {
         let slot = self.slot(&Place { set, row, role });
-        if let Some((content, _)) = self.overlay.get(&(slot, row)) {
-            return Fetched::Good(content.to_vec());
+        if let Some(block) = self.overlay.get(&(slot, row)) {
+            return Fetched::Good(block.content.to_vec());
         }
         if !self.up(slot, row) {
             return Fetched::Down;

@@ -44,7 +44,7 @@ impl Group {
     /// them, else none before [`Group::flush`].
     pub fn apply(&mut self, requests: &[Request<'_>]) -> Vec<Result<(), Error>> {
         self.prefetch(requests);
-        let mut results: Vec<Result<(), Error>> = requests.iter().map(|r| self.stage(*r)).collect();
+        let mut results = self.stage_all(requests);
         self.old.clear();
         if let Err(e) = self.commit() {
             results.fill(Err(e));
@@ -79,6 +79,11 @@ impl Group {
             return Ok(());
         }
         self.checkpoint()
+    }
+
+    /// Stages requests in order.
+    pub(crate) fn stage_all(&mut self, requests: &[Request<'_>]) -> Vec<Result<(), Error>> {
+        requests.iter().map(|r| self.stage(*r)).collect()
     }
 
     fn stage(&mut self, request: Request<'_>) -> Result<(), Error> {
@@ -135,7 +140,7 @@ impl Group {
             let whole = parts.len() == self.shape(row).k;
             let slots = self.shape(row).slots(set, row);
             let in_place =
-                |me: &Group| slots.iter().any(|s| me.overlay.get(&(*s, row)).is_some_and(|(_, p)| *p));
+                |me: &Group| slots.iter().any(|s| me.overlay.get(&(*s, row)).is_some_and(|b| b.in_place));
             let unwritten = |me: &Group| slots.iter().any(|s| me.discarded.contains(&(*s, row)));
             if in_place(self) || whole && unwritten(self) {
                 self.append(std::mem::take(&mut entry))?;
@@ -162,7 +167,7 @@ impl Group {
     }
 
     /// Whether no block of a row was ever written, or the row was discarded.
-    fn is_unwritten(&mut self, slots: &[usize], row: u64) -> bool {
+    pub(crate) fn is_unwritten(&mut self, slots: &[usize], row: u64) -> bool {
         slots.iter().all(|s| {
             !self.overlay.contains_key(&(*s, row)) && (!self.up(*s, row) || self.sum(*s, row) == UNWRITTEN)
         })
@@ -300,7 +305,7 @@ impl Group {
                 continue;
             }
             let slots = self.shape(row).slots(set, row);
-            if slots.iter().any(|s| self.overlay.get(&(*s, row)).is_some_and(|(_, p)| *p)) {
+            if slots.iter().any(|s| self.overlay.get(&(*s, row)).is_some_and(|b| b.in_place)) {
                 self.append(std::mem::take(&mut entry))?;
                 self.commit()?;
             }

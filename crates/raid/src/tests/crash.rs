@@ -204,12 +204,19 @@ fn crash_again(
 
 /// The number of images judged.
 pub(super) fn enumerate(s: &Scenario) -> usize {
-    let lived = live(s);
+    images(&live(s), s.seed, 1)
+}
+
+/// The number of images judged of a life, at one position of `share`.
+pub(super) fn images(lived: &Lived, seed: u64, share: u64) -> usize {
     let mut crash = Crash::new(&lived.disk);
-    let mut random = Seeded::new(s.seed ^ 0xabcd);
+    let mut random = Seeded::new(seed ^ 0xabcd);
     let mut images = 0;
     for position in lived.from..=lived.disk.position() {
         crash.advance(position);
+        if share > 1 && random.below(share) != 0 {
+            continue;
+        }
         let mut calls = 0u32;
         let whole = crash.image(|| {
             calls += 1;
@@ -217,7 +224,7 @@ pub(super) fn enumerate(s: &Scenario) -> usize {
         });
         // The first number chooses how much is kept; then there is one for each sector.
         let blocks = (calls - 1).div_ceil(8);
-        judge(&lived, position, whole, &mut random);
+        judge(lived, position, whole, &mut random);
         images += 1;
         if blocks == 0 {
             continue;
@@ -228,7 +235,7 @@ pub(super) fn enumerate(s: &Scenario) -> usize {
             (0..3).map(|i| Some(if i == 0 { 0 } else { random.next() })).collect()
         };
         for kept in subsets.into_iter().chain([None]) {
-            judge(&lived, position, subset(&crash, kept, &mut random), &mut random);
+            judge(lived, position, subset(&crash, kept, &mut random), &mut random);
             images += 1;
         }
     }

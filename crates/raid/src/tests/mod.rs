@@ -9,6 +9,8 @@ mod geometry;
 mod growth;
 mod growth_crash;
 mod history;
+mod overlap;
+mod pipelined;
 mod rebuild;
 mod requests;
 mod rig;

@@ -118,8 +118,8 @@ fn threads_hear_that_a_group_has_failed() {
                 let all: Vec<_> = (0..8).map(write).collect();
                 all.into_iter().map(|t| t.join().unwrap()).collect()
             });
-            assert!(rig.traffic.is_empty(), "nothing is under way");
             assert_eq!(shared.with(|g| g.state()), GroupState::Failed);
+            assert!(rig.traffic.is_empty(), "nothing is under way");
             drop((shared, drive));
             rig.faults.iter().for_each(|f| f.clear());
             let found = identities(&mut Group::open(rig.devices(0..4), false).unwrap());

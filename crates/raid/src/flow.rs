@@ -1,0 +1,414 @@
+//! The order of everything that changes a shared group, and the threads that execute batches.
+//!
+//! Requests wait in a queue. The thread of the oldest one leads: it collects what waits to a batch, and then the next one leads. It lets the blocks
+//! of its batch be read, stages it, and takes what is staged to the journals unless another thread does that already. Blocks go in place on
+//! threads of the pool. If no member waits for its device, there is nothing to gain: a batch is executed as a whole, and what comes meanwhile is the
+//! next one.
+//!
+//! Batches for which was read, and whatever wants the group alone, have turns in the order in which they asked for one. A batch gives its turn back
+//! when it is staged; who wants the group alone waits until nothing is under way, and gives it back at the end.
+//!
+//! Invariants: a request is answered after its batch is durable, without a journal after it is in place; the queue is bounded by the number of callers;
+//! the lock of the queue is never held while the group is waited for. A panic stops the group, and everybody hears of it.
+//!
+//! Must not depend on: exports, what a batch does to the members.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::Error;
+use crate::content::Old;
+use crate::drive::{InHand, panicked, place};
+use crate::group::Group;
+use crate::merge::{Merged, merged};
+use crate::pipeline::{Fits, Putting};
+use crate::pool::Pool;
+use crate::prefetch::Places;
+use crate::queue::{Asked, Change, Queue, Results, State};
+use crate::write::Request;
+
+/// See the module.
+pub(crate) struct Flow {
+    group: Mutex<Group>,
+    /// Something that was under way has ended; with the lock of the group.
+    progress: Condvar,
+    queue: Mutex<Queue>,
+    /// The leader may be able to collect its batch; with the lock of the queue.
+    collect: Condvar,
+    /// Batches that are staged and not answered, by number.
+    staged: Mutex<BTreeMap<u64, Results>>,
+}
+
+/// A turn. Its end lets the next one begin.
+struct Turn<'a> {
+    flow: &'a Flow,
+    number: u64,
+    come: Arc<Condvar>,
+}
+
+impl<'a> Turn<'a> {
+    /// Waits for it.
+    fn wait(&self) {
+        let mut queue = self.flow.queue.lock();
+        self.come.wait_while(&mut queue, |queue| queue.now != self.number);
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // After a panic it may not have been its turn yet.
+        self.wait();
+        self.flow.queue.lock().end_turn();
+        self.flow.collect.notify_one();
+    }
+}
+
+/// A batch that is collected and not staged yet.
+struct Reading<'a>(&'a Flow);
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.queue.lock().reading -= 1;
+        self.0.collect.notify_one();
+    }
+}
+
+impl Flow {
+    pub(crate) fn new(group: Group) -> Arc<Flow> {
+        let queue = Queue::new(group.waits());
+        Arc::new(Flow {
+            group: Mutex::new(group),
+            progress: Condvar::new(),
+            queue: Mutex::new(queue),
+            collect: Condvar::new(),
+            staged: Mutex::default(),
+        })
+    }
+
+    /// The group, also while batches are under way.
+    pub(crate) fn in_hand(&self) -> InHand<'_> {
+        InHand::new(self.group.lock())
+    }
+
+    fn turn(&self, alone: bool) -> Turn<'_> {
+        let (number, come) = self.queue.lock().turn(alone);
+        Turn { flow: self, number, come }
+    }
+
+    /// Runs `work` with the group while nothing is under way.
+    pub(crate) fn alone<T>(&self, work: impl FnOnce(&mut Group) -> T) -> T {
+        let turn = self.turn(true);
+        turn.wait();
+        let mut group = self.in_hand();
+        self.until_idle(&mut group.group);
+        let done = work(&mut group);
+        let waits = group.waits();
+        drop(group);
+        self.queue.lock().waits = waits;
+        done
+    }
+
+    fn until_idle(&self, group: &mut MutexGuard<'_, Group>) {
+        self.progress.wait_while(group, |group| !group.is_idle());
+    }
+
+    /// Waits until nothing is under way.
+    pub(crate) fn end(&self) {
+        self.until_idle(&mut self.group.lock());
+    }
+
+    /// Waits until a batch is durable.
+    pub(crate) fn until_durable(&self, batch: u64) -> Result<(), Error> {
+        if batch == 0 {
+            return Ok(());
+        }
+        let mut group = self.group.lock();
+        self.progress.wait_while(&mut group, |group| group.durable() < batch);
+        group.running()
+    }
+
+    /// Executes a change.
+    pub(crate) fn change(self: &Arc<Flow>, change: Change) -> Result<(), Error> {
+        let asked = self.queue.lock().add(change);
+        let mut state = asked.state.lock();
+        loop {
+            match std::mem::replace(&mut *state, State::Waits) {
+                State::Waits => asked.changed.wait(&mut state),
+                State::Answered(result) => return result,
+                State::Leads => {
+                    drop(state);
+                    self.lead();
+                    state = asked.state.lock();
+                }
+            }
+        }
+    }
+
+    /// Collects a batch and executes it, at least until its steps are of others.
+    fn lead(self: &Arc<Flow>) {
+        let mut queue = self.queue.lock();
+        if queue.waits {
+            let since = queue.next_turn();
+            self.collect.wait_while(&mut queue, |queue| !queue.may_collect(since));
+            let batch = queue.collect();
+            drop(queue);
+            let reading = Reading(self);
+            self.guarded(&batch, || self.in_steps(&batch, reading));
+            return;
+        }
+        drop(queue);
+        let turn = self.turn(false);
+        turn.wait();
+        let mut group = self.in_hand();
+        self.until_idle(&mut group.group);
+        // What came while others had the group is in the batch too.
+        let batch = self.queue.lock().collect();
+        let _reading = Reading(self);
+        self.guarded(&batch, || {
+            let results = execute(&mut group, &batch);
+            drop(group);
+            self.answer(results);
+        });
+        drop(turn);
+    }
+
+    /// Answers a batch that panics before it is staged, or while that is not known.
+    fn guarded(&self, batch: &[Arc<Asked>], work: impl FnOnce()) {
+        if catch_unwind(AssertUnwindSafe(work)).is_ok() {
+            return;
+        }
+        let mut group = self.group.lock();
+        group.stop_for(panicked());
+        let known = self.settle_accounts(&mut group);
+        drop(group);
+        self.progress.notify_all();
+        // Nobody knows whether it was executed.
+        if !batch.iter().all(|asked| known.iter().any(|k| Arc::ptr_eq(k, asked))) {
+            self.answer(batch.iter().map(|asked| (asked.clone(), Err(panicked()))).collect());
+        }
+    }
+
+    /// Reads, stages, and takes to the journals.
+    fn in_steps(self: &Arc<Flow>, batch: &[Arc<Asked>], reading: Reading<'_>) {
+        let others = self.queue.lock().reading > 1;
+        let (places, old) = self.read(batch, None, Old::new(), others);
+        // What changed since it was read: without a turn, and ahead of those who read for the first time, as others wait for it.
+        let (places, old) = self.read(batch, Some(places), old, false);
+        let turn = self.turn(false);
+        turn.wait();
+        let mut group = self.in_hand();
+        self.progress.wait_while(&mut group.group, |group| group.is_full());
+        drop(group);
+        let (_, old) = self.read(batch, Some(places), old, false);
+        let mut group = self.in_hand();
+        let mut fits = self.fits(&mut group, batch);
+        if fits != Fits::Yes {
+            self.until_idle(&mut group.group);
+            if fits == Fits::WithRoom && group.running().is_ok() && group.checkpoint().is_ok() {
+                fits = self.fits(&mut group, batch);
+            }
+        }
+        if fits != Fits::Yes {
+            let results = execute(&mut group, batch);
+            drop(group);
+            self.answer(results);
+            drop((turn, reading));
+            return;
+        }
+        group.old = old;
+        let number = group.open_batch();
+        let results = apply_all(&mut group, batch, |group, requests, _| group.stage_all(requests));
+        group.old.clear();
+        group.close_batch();
+        self.staged.lock().insert(number, results);
+        drop((turn, reading));
+        self.go_on(group);
+        self.journal();
+    }
+
+    /// Reads what a batch needs and is not here; in turn with others, if so.
+    fn read(&self, batch: &[Arc<Asked>], places: Option<Places>, old: Old, in_turn: bool) -> (Places, Old) {
+        let mut group = self.in_hand();
+        if group.running().is_err() {
+            return (Places::new(), old);
+        }
+        let places = places.unwrap_or_else(|| {
+            let mut places = Places::new();
+            apply_all(&mut group, batch, |group, requests, first| {
+                places.extend(if first { group.needed(requests) } else { Places::new() });
+                vec![Ok(()); requests.len()]
+            });
+            places
+        });
+        let mut fetch = group.plan_fetch(&places, old);
+        if !fetch.is_empty() {
+            drop(group);
+            fetch.run(in_turn);
+            group = self.in_hand();
+        }
+        let old = group.take_fetched(fetch);
+        (places, old)
+    }
+
+    fn fits(&self, group: &mut Group, batch: &[Arc<Asked>]) -> Fits {
+        let mut fits = Fits::Yes;
+        apply_all(group, batch, |group, requests, _| {
+            fits = group.fits(requests, requests.len() < batch.len());
+            vec![Ok(()); requests.len()]
+        });
+        fits
+    }
+
+    /// Takes what is staged to the journals, once. If more was staged meanwhile, another thread does the same.
+    fn journal(self: &Arc<Flow>) {
+        let mut group = self.in_hand();
+        let Some(mut journaling) = group.begin_journal() else {
+            return self.go_on(group);
+        };
+        drop(group);
+        let done = catch_unwind(AssertUnwindSafe(|| journaling.run()));
+        let mut group = self.in_hand();
+        let failed = done.unwrap_or_else(|_| {
+            group.stop_for(panicked());
+            Vec::new()
+        });
+        // An error has stopped the group, and reaches everybody from there.
+        let _ = group.end_journal(&journaling, failed);
+        let more = group.has_staged();
+        let pool = group.pool.clone();
+        self.go_on(group);
+        if more {
+            let me = self.clone();
+            pool.spawn(Box::new(move || me.guarded(&[], || me.journal())));
+        }
+    }
+
+    /// Lets blocks go in place that can, and answers what is done.
+    fn go_on(self: &Arc<Flow>, group: InHand<'_>) {
+        let (puts, pool) = self.next_puts(group);
+        self.spawn(&pool, puts);
+    }
+
+    fn next_puts(&self, mut group: InHand<'_>) -> (Vec<Putting>, Arc<Pool>) {
+        let mut puts = Vec::new();
+        for slot in group.can_put() {
+            while let Some(putting) = group.begin_put(slot) {
+                puts.push(putting);
+            }
+        }
+        self.settle_accounts(&mut group);
+        let pool = group.pool.clone();
+        drop(group);
+        self.progress.notify_all();
+        (puts, pool)
+    }
+
+    fn spawn(self: &Arc<Flow>, pool: &Pool, puts: Vec<Putting>) {
+        for putting in puts {
+            let me = self.clone();
+            pool.spawn(Box::new(move || me.guarded(&[], || me.put(putting))));
+        }
+    }
+
+    /// Writes in place, also what can go there afterwards.
+    fn put(self: &Arc<Flow>, putting: Putting) {
+        let mut next = Some(putting);
+        while let Some(mut putting) = next {
+            let done = catch_unwind(AssertUnwindSafe(|| putting.run()));
+            let mut group = self.in_hand();
+            let failed = done.unwrap_or_else(|_| {
+                group.stop_for(panicked());
+                Vec::new()
+            });
+            let _ = group.end_put(&putting, failed);
+            let (mut puts, pool) = self.next_puts(group);
+            next = puts.pop();
+            self.spawn(&pool, puts);
+        }
+    }
+
+    /// Answers batches that are done; all of them, if the group has stopped. The requests that were answered.
+    fn settle_accounts(&self, group: &mut Group) -> Vec<Arc<Asked>> {
+        let (finished, stopped) = (group.take_finished(), group.running().err());
+        let mut out = Vec::new();
+        let mut staged = self.staged.lock();
+        for number in finished {
+            out.extend(staged.remove(&number));
+        }
+        if let Some(error) = stopped {
+            let all = std::mem::take(&mut *staged).into_values();
+            let error = |(asked, result): (_, Result<(), Error>)| (asked, result.and(Err(error.clone())));
+            out.extend(all.map(|results| results.into_iter().map(error).collect()));
+        }
+        drop(staged);
+        let mut known = Vec::new();
+        for results in out {
+            known.extend(results.iter().map(|(asked, _)| asked.clone()));
+            self.answer(results);
+        }
+        known
+    }
+
+    /// Answers the requests of a batch.
+    fn answer(&self, results: Results) {
+        for (asked, result) in results {
+            asked.becomes(State::Answered(result));
+        }
+        let mut queue = self.queue.lock();
+        queue.open = queue.open.saturating_sub(1);
+        drop(queue);
+        self.collect.notify_one();
+    }
+
+    /// How many changes wait.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.lock().waiting.len()
+    }
+}
+
+/// Executes a batch as a whole.
+fn execute(group: &mut Group, batch: &[Arc<Asked>]) -> Results {
+    apply_all(group, batch, |group, requests, _| group.apply(requests))
+}
+
+/// Applies requests that wait together, those that continue each other as one; those of one that is lost again, each by itself.
+/// `apply` is told whether it is the first time.
+fn apply_all(
+    group: &mut Group,
+    batch: &[Arc<Asked>],
+    mut apply: impl FnMut(&mut Group, &[Request<'_>], bool) -> Vec<Result<(), Error>>,
+) -> Results {
+    let mut results: Vec<Result<(), Error>> = vec![Ok(()); batch.len()];
+    let (mut places, mut requests) = (Vec::new(), Vec::new());
+    for (number, asked) in batch.iter().enumerate() {
+        let change = &asked.change;
+        // Whether the virtual drive is still there is known only with the group in hand.
+        match place(group, &change.volume, change.at, change.len()) {
+            Err(e) => results[number] = Err(e),
+            Ok(at) => {
+                places.push(number);
+                requests.push(change.request(at));
+            }
+        }
+    }
+    let merged = merged(&requests);
+    let all: Vec<Request<'_>> = merged.iter().map(Merged::request).collect();
+    let mut again: Vec<usize> = Vec::new();
+    for (merged, result) in merged.iter().zip(apply(group, &all, true)) {
+        match result {
+            // Only some of them need what is lost.
+            Err(Error::Lost { .. }) if merged.of.len() > 1 => again.extend(merged.of.iter()),
+            result => merged.of.iter().for_each(|place| results[places[*place]] = result.clone()),
+        }
+    }
+    let alone: Vec<Request<'_>> = again.iter().map(|place| requests[*place]).collect();
+    if !alone.is_empty() {
+        let done = apply(group, &alone, false);
+        again.iter().zip(done).for_each(|(place, result)| results[places[*place]] = result);
+    }
+    batch.iter().cloned().zip(results).collect()
+}
