@@ -97,7 +97,7 @@ impl InService {
     }
 
     fn export(&self, volume: &str) {
-        let (policy, known_as) = self.shared.with(|g| {
+        let (policy, known_as) = self.shared.look(|g| {
             let superblock = g.superblock();
             (superblock.policy, identity::known_as(superblock, volume))
         });
@@ -140,7 +140,7 @@ impl InService {
     }
 
     fn snapshot(&self) -> Snapshot {
-        self.shared.with(|g| Snapshot {
+        self.shared.look(|g| Snapshot {
             superblock: g.superblock().clone(),
             state: g.state(),
             members: g.members(),
@@ -221,7 +221,7 @@ impl InService {
 
     /// The position of a drive, by `POSITION` or path; none: it is a spare, or not of this group.
     pub(crate) fn position(&self, drive: &str) -> Option<usize> {
-        let superblock = self.shared.with(|g| g.superblock().clone());
+        let superblock = self.shared.look(|g| g.superblock().clone());
         if let Ok(position) = drive.parse::<usize>() {
             return (position < superblock.slots.len()).then_some(position);
         }
@@ -249,7 +249,7 @@ impl InService {
 
     /// Puts a drive that is out of service back at its position; it is rebuilt from its first block on.
     pub(crate) fn bring_online(&self, position: usize) -> Result<(), Error> {
-        let superblock = self.shared.with(|g| g.superblock().clone());
+        let superblock = self.shared.look(|g| g.superblock().clone());
         let slot = superblock.slots[position];
         if slot.state != MemberState::Failed {
             return Err(Error::conflict(format!("{}/{position} is in service", self.name)));
@@ -279,7 +279,7 @@ impl InService {
         };
         // It has the superblock of this group: that is what is overwritten.
         let done = self.put(position, &locked, true);
-        let id = self.shared.with(|g| g.superblock().slots[position].device);
+        let id = self.shared.look(|g| g.superblock().slots[position].device);
         keep(id, locked.path, locked.lock);
         done
     }
@@ -305,7 +305,7 @@ impl InService {
     /// Block devices of drives that are out of service are given up when they are gone: only then the kernel forgets them, and they can come
     /// back under their names.
     pub(crate) fn let_go_of_gone(&self) {
-        let superblock = self.shared.with(|g| g.superblock().clone());
+        let superblock = self.shared.look(|g| g.superblock().clone());
         let mut inner = self.inner.lock();
         for slot in superblock.slots.iter().filter(|s| s.state == MemberState::Failed) {
             if let Some((_, hold)) = inner.files.get_mut(&slot.device)
@@ -334,7 +334,7 @@ impl InService {
     ) -> Result<(), Error> {
         let device = files::open(&new)?;
         // The drive itself, under another name: nothing else is overwritten.
-        let known = self.shared.with(|g| g.superblock().slots[position]);
+        let known = self.shared.look(|g| g.superblock().slots[position]);
         let force = force || known.state == MemberState::Failed && self.is_drive(&new, &known.device);
         let slot = self.shared.with(|g| -> Result<_, Error> {
             // Before anything changes.
@@ -350,7 +350,7 @@ impl InService {
         })?;
         drop(device);
         self.put(position, &new, force)?;
-        let id = self.shared.with(|g| g.superblock().slots[position].device);
+        let id = self.shared.look(|g| g.superblock().slots[position].device);
         let mut inner = self.inner.lock();
         inner.files.remove(&slot.device);
         inner.files.insert(id, (new.path, new.lock));
@@ -376,7 +376,7 @@ impl InService {
         let (mut joining, mut locked) = (Vec::new(), Vec::new());
         for drive in drives {
             let whole = files::known_path(drive).unwrap_or_else(|_| drive.clone()).display().to_string();
-            let is_spare = self.shared.with(|g| g.spares().contains(&whole));
+            let is_spare = self.shared.look(|g| g.spares().contains(&whole));
             if is_spare {
                 joining.push(Joining::Spare(whole));
                 continue;
@@ -510,7 +510,7 @@ impl InService {
 
     /// A hot spare has taken a position: gives up the file of the drive that was there.
     pub(crate) fn release(&self) {
-        let superblock = self.shared.with(|g| g.superblock().clone());
+        let superblock = self.shared.look(|g| g.superblock().clone());
         let known =
             |id: &Id| superblock.slots.iter().any(|s| s.device == *id) || superblock.spares.contains(id);
         let mut inner = self.inner.lock();

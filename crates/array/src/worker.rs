@@ -94,7 +94,7 @@ impl Worker {
         }
         self.look_for_drives();
         let states =
-            self.group.shared.with(|g| g.superblock().slots.iter().map(|s| s.state).collect::<Vec<_>>());
+            self.group.shared.look(|g| g.superblock().slots.iter().map(|s| s.state).collect::<Vec<_>>());
         let any = |what: fn(&MemberState) -> bool| states.iter().any(what);
         if any(|s| *s == MemberState::Failed) {
             self.use_spare();
@@ -103,7 +103,7 @@ impl Worker {
             return Some(self.rebuild());
         }
         self.group.inner.lock().rebuild = None;
-        if self.group.shared.with(|g| g.superblock().growth.is_some()) {
+        if self.group.shared.look(|g| g.superblock().growth.is_some()) {
             return Some(self.grow());
         }
         self.group.inner.lock().growth = None;
@@ -118,7 +118,7 @@ impl Worker {
 
     /// Members that are gone leave service, also if no request meets them.
     fn look_for_drives(&self) {
-        for position in self.group.shared.with(ashlar_raid::Group::drop_gone).unwrap_or_default() {
+        for position in self.group.shared.drop_gone().unwrap_or_default() {
             tracing::error!(group = self.group.name, position, "a drive is gone: it is out of service");
         }
         self.group.let_go_of_gone();
@@ -158,7 +158,7 @@ impl Worker {
         if std::mem::replace(&mut self.chosen, true) {
             return;
         }
-        let (k, m) = self.group.shared.with(|g| (g.geometry().k, g.geometry().m));
+        let (k, m) = self.group.shared.look(|g| (g.geometry().k, g.geometry().m));
         match ashlar_raid::choose(k, m, self.rebuilds.wanted, &self.rebuilds.batching) {
             Ok(batching) => {
                 tracing::info!(group = self.group.name, coder = batching.coder.name(), "who codes rebuilds");
@@ -172,7 +172,7 @@ impl Worker {
         self.choose();
         let begun = Instant::now();
         let rows = self.rows;
-        let before = self.group.shared.with(|g| {
+        let before = self.group.shared.look(|g| {
             g.superblock().slots.iter().find_map(|s| match s.state {
                 MemberState::Rebuild { below } => Some(below),
                 _ => None,
@@ -181,7 +181,7 @@ impl Worker {
         match self.group.shared.with(|g| g.rebuild(rows)) {
             Ok(Some(p)) => {
                 let done = p.done.saturating_sub(before.unwrap_or(p.done));
-                let recording = self.group.shared.with(|g| g.recording());
+                let recording = self.group.shared.look(ashlar_raid::Group::recording);
                 let pause = self.paced(begun, step_time(recording), done, "rebuild");
                 let task = self.task(Some(p.slot as u64), p.done, p.rows);
                 let over = p.done == p.rows;
@@ -217,7 +217,7 @@ impl Worker {
                 let over = moved.done == moved.rows;
                 self.group.inner.lock().growth = (!over).then_some(task);
                 if over {
-                    let level = self.group.shared.with(|g| g.geometry().level);
+                    let level = self.group.shared.look(|g| g.geometry().level);
                     tracing::warn!(group = self.group.name, %level, "the group has grown");
                     // The code is another one.
                     (self.last, self.chosen) = (None, false);
@@ -226,7 +226,7 @@ impl Worker {
             }
             Ok(None) => Duration::ZERO,
             Err(error) => {
-                let (done, rows) = self.group.shared.with(|g| (g.moved_rows(), g.geometry().rows()));
+                let (done, rows) = self.group.shared.look(|g| (g.moved_rows(), g.geometry().rows()));
                 let mut inner = self.group.inner.lock();
                 let task = inner.growth.get_or_insert_default();
                 if task.why.is_none() {
