@@ -1,10 +1,12 @@
 """A drive group over members of limited speed, beside what the members allow.
 
-    ASHLAR_BIN=target/release/ashlar python3 tests/speed/array_bound.py [seconds]
+    ASHLAR_BIN=target/release/ashlar python3 tests/speed/array_bound.py [seconds] [policies] [rows]
 
 Needs root, loop devices, the block controller of cgroups (version 1) and fio. RAID 5 of five loop devices in memory, each limited by the kernel to
 READS reads and WRITES writes per second and to BYTES per second each way, so that the processors are not the limit. fio
-writes and reads a virtual drive over NBD with 32 requests in flight, for each policy of the group. Printed are the rate, requests to members for each
+writes and reads a virtual drive over NBD, for each policy of the group, random writes with 32, 128 and 256 requests in flight: a connection
+executes 16 of them at the same time, so there are as many connections as that takes. ASHLAR_BASE names another program that is measured
+after each group of the first one. `policies` and `rows` (parts of names) choose, separated by commas. Printed are the rate, requests to members for each
 request, and two ratios: to the bound of the level (random write: two reads and two writes for each, that is WRITES x members / 2;
 sequential write: BYTES x (members - 1); reads: READS x members), and the time that members were busy (the larger of reads
 and writes, as a part of what they may). By hand only: it is no test.
@@ -24,10 +26,21 @@ import process
 ASHLAR = os.environ.get("ASHLAR_BIN", "target/release/ashlar")
 MEMBERS, READS, WRITES, BYTES = 5, 1000, 1000, 20 << 20
 CONTROLLER = Path("/sys/fs/cgroup/blkio")
+# Requests of a connection that the server executes at the same time.
+CONNECTION = 16
+
+
+def connections(rw, in_flight):
+    """Options of fio for random requests of 4 KiB."""
+    return [f"--rw={rw}", "--bs=4k", f"--iodepth={CONNECTION}", f"--numjobs={in_flight // CONNECTION}", "--group_reporting"]
+
+
 # Name, options of fio, bytes of a request, host requests per second that the level allows.
 ROWS = [
-    ("random read 4 KiB", ["--rw=randread", "--bs=4k", "--iodepth=32"], 4096, MEMBERS * READS),
-    ("random write 4 KiB", ["--rw=randwrite", "--bs=4k", "--iodepth=32"], 4096, MEMBERS * WRITES / 2),
+    ("random read 4 KiB, 32 in flight", connections("randread", 32), 4096, MEMBERS * READS),
+    ("random write 4 KiB, 32 in flight", connections("randwrite", 32), 4096, MEMBERS * WRITES / 2),
+    ("random write 4 KiB, 128 in flight", connections("randwrite", 128), 4096, MEMBERS * WRITES / 2),
+    ("random write 4 KiB, 256 in flight", connections("randwrite", 256), 4096, MEMBERS * WRITES / 2),
     ("sequential write 1 MiB", ["--rw=write", "--bs=1m", "--iodepth=8"], 1 << 20, (MEMBERS - 1) * BYTES / (1 << 20)),
     ("sequential read 1 MiB", ["--rw=read", "--bs=1m", "--iodepth=8"], 1 << 20, MEMBERS * BYTES / (1 << 20)),
 ]
@@ -40,8 +53,8 @@ def shell(*command):
 class Array:
     """A process that serves a group over limited loop devices; all removed behind `with`."""
 
-    def __init__(self, policy):
-        self.policy = policy
+    def __init__(self, program, policy):
+        self.program, self.policy = program, policy
 
     def __enter__(self):
         self.home = Path(tempfile.mkdtemp(prefix="ashlar-bound-", dir="/dev/shm"))
@@ -63,7 +76,7 @@ class Array:
             self.devices.append(shell("losetup", "--find", "--show", file))
         self.ask("create", "dg", "raid5", *self.devices, "--name", "g", "--policy", self.policy)
         join = f'echo $$ > {self.limits}/cgroup.procs; exec "$@"'
-        command = ["sh", "-c", join, "sh", ASHLAR, "--json", "array", "--socket", self.home / "s", "serve", *self.devices, "--nbd", f"unix:{self.home}/nbd"]
+        command = ["sh", "-c", join, "sh", self.program, "--json", "array", "--socket", self.home / "s", "serve", *self.devices, "--nbd", f"unix:{self.home}/nbd"]
         self.process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=(self.home / "log").open("wb"))
         assert self.process.stdout.readline(), (self.home / "log").read_text()
         self.ask("create", "vd", "g", "512MiB", "--name", "v")
@@ -78,7 +91,7 @@ class Array:
                 (self.limits / f"blkio.throttle.{name}_device").write_text(f"{os.major(number)}:{os.minor(number)} {most}")
 
     def ask(self, *arguments):
-        return shell(ASHLAR, "--json", "array", "--socket", self.home / "s", *arguments)
+        return shell(self.program, "--json", "array", "--socket", self.home / "s", *arguments)
 
     def fio(self, *options):
         out = shell("fio", "--name=x", "--ioengine=nbd", f"--uri=nbd+unix:///v?socket={self.home}/nbd", "--output-format=json", *options)
@@ -123,13 +136,19 @@ def measure(array, options, size, allowed, seconds):
 
 def main():
     seconds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    policies = sys.argv[2].split(",") if len(sys.argv) > 2 else ["journal", "bitmap", "none"]
+    parts = sys.argv[3].split(",") if len(sys.argv) > 3 else [""]
+    rows = [row for row in ROWS if any(part in row[0] for part in parts)]
     print(f"RAID 5 of {MEMBERS}, each {READS} reads/s, {WRITES} writes/s, {BYTES >> 20} MiB/s\n")
-    print("| Policy | Request | Rate | Requests to members | of the level's bound | members busy | p50, p99 | CPU |\n|---|---|---|---|---|---|---|---|")
-    for policy in ("journal", "bitmap", "none"):
-        with Array(policy) as array:
-            array.limit()
-            for name, options, size, allowed in ROWS:
-                print(f"| {policy} | {name} | {measure(array, options, size, allowed, seconds)}", flush=True)
+    print("| Program | Policy | Request | Rate | Requests to members | of the level's bound | members busy | p50, p99 | CPU |\n|---|---|---|---|---|---|---|---|---|")
+    for policy in policies:
+        for label, program in [("this", ASHLAR), ("base", os.environ.get("ASHLAR_BASE"))]:
+            if not program:
+                continue
+            with Array(program, policy) as array:
+                array.limit()
+                for name, options, size, allowed in rows:
+                    print(f"| {label} | {policy} | {name} | {measure(array, options, size, allowed, seconds)}", flush=True)
 
 
 if __name__ == "__main__":
