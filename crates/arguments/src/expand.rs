@@ -102,7 +102,14 @@ mod tests {
             assert!(of(&[bad]).is_err(), "{bad}");
         }
         assert!(of(&["a", "a"]).unwrap_err().contains("twice"));
+        assert_eq!(
+            drives(&["nvme-tcp://h:4420/nqn.x/{1...2}".to_owned()]).unwrap()[1],
+            "nvme-tcp://h:4420/nqn.x/2"
+        );
         let error = drives(&["http://node{1...4}/disk{1...4}".to_owned()]).unwrap_err();
-        assert!(error.contains("http://node{1...4}/disk{1...4}") && error.contains("machines"), "{error}");
+        assert!(
+            error.contains("http://node{1...4}/disk{1...4}") && error.contains("other addresses"),
+            "{error}"
+        );
     }
 }

@@ -15,6 +15,7 @@ use crate::entry::{Loc, Region, Shard, ShardName, layout};
 use crate::op::Op;
 use crate::place::extent_entry;
 use crate::space::Freed;
+use crate::write_queue::{Part, Step};
 use crate::{Completion, Error, Result};
 use ashlar_environment::time::Instant;
 use ashlar_format::frame::{self, Layout, MAX_FRAME, ShardId};
@@ -290,16 +291,6 @@ struct JobState {
     waker: Option<Waker>,
 }
 
-/// What came of writing a part of a shard.
-#[allow(clippy::large_enum_variant)] // moved once per shard
-pub(crate) enum Step {
-    /// Nothing more is to be written now.
-    Idle,
-    More,
-    /// All is written, to this segment: it is to be flushed, then this is to be done.
-    Done(u32, Op),
-}
-
 /// The background half of a [`ShardWriter`].
 pub(crate) struct Job {
     shared: Arc<Shared>,
@@ -456,6 +447,16 @@ impl std::fmt::Debug for Job {
     }
 }
 
+impl Part for Job {
+    fn write_queued(self: Arc<Self>, ripe: bool) -> Step {
+        self.write(ripe)
+    }
+
+    fn fail(&self, error: Error) {
+        Job::fail(self, error);
+    }
+}
+
 impl Job {
     fn abandon(self: &Arc<Self>) {
         // The frames are released at once: a drive that hangs may never reach the rest.
@@ -499,7 +500,7 @@ impl Job {
     }
 
     /// The shard fails, now or before. No thread has the job any more.
-    pub(crate) fn fail(&self, e: Error) {
+    fn fail(&self, e: Error) {
         let (waker, finish, region) = {
             let mut s = self.state.lock();
             s.running = false;
@@ -532,7 +533,7 @@ impl Job {
 
     fn run(self: Arc<Self>) {
         loop {
-            match self.write_queued(false) {
+            match self.write(false) {
                 Step::Done(segment, op) => return self.shared.sync_extent(segment, op),
                 Step::More => {}
                 Step::Idle => return,
@@ -541,7 +542,7 @@ impl Job {
     }
 
     /// Writes what is queued. `ripe`: if it is enough. After [`Step::Idle`] no thread has the job.
-    pub(crate) fn write_queued(self: &Arc<Self>, ripe: bool) -> Step {
+    fn write(self: &Arc<Self>, ripe: bool) -> Step {
         let (frames, first, header, last) = {
             let mut s = self.state.lock();
             if let Some(e) = s.error.clone() {

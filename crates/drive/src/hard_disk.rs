@@ -8,11 +8,8 @@
 //!
 //! Must not depend on: what follows from it.
 
-use crate::core::Shared;
-use crate::files::Kind;
 use crate::types::DriveKind;
-use ashlar_environment::time::Instant;
-use ashlar_machine::{ALIGN, FileSystem, Folder};
+use ashlar_machine::{FileSystem, Folder};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,12 +21,12 @@ const FLUSH: Duration = Duration::from_millis(3);
 /// The least time of a read at another place.
 const READ: Duration = Duration::from_millis(2);
 /// The number of reads when a drive is opened, and the least number that says something.
-const READS: (usize, usize) = (5, 3);
+pub(crate) const READS: (usize, usize) = (5, 3);
 
 /// What is known about a drive.
 pub(crate) struct HardDisk {
     /// Whether it is to be measured.
-    measured: bool,
+    pub measured: bool,
     /// The answer.
     is: AtomicBool,
     /// Reads at other places were slow when it was opened.
@@ -75,7 +72,7 @@ impl HardDisk {
     }
 
     /// Reads of a page each, at places far from each other, took so long.
-    fn note_reads(&self, took: &mut [Duration]) {
+    pub fn note_reads(&self, took: &mut [Duration]) {
         if !self.measured || took.len() < READS.1 {
             return;
         }
@@ -84,38 +81,6 @@ impl HardDisk {
             self.seeks.store(true, Ordering::Relaxed);
             self.is.store(true, Ordering::Relaxed);
         }
-    }
-}
-
-impl Shared {
-    /// Reads a page in the middle of some segments, bypassing the page cache. For a drive that is being opened.
-    pub fn measure_reads(&self) {
-        if !self.hard_disk.measured {
-            return;
-        }
-        let mut segments: Vec<(Kind, u32, u64)> = {
-            let core = self.core.lock();
-            // What was reserved was written, apart from the last bytes.
-            let extents = core.extents.iter().filter(|(_, e)| !e.lost && e.at > 0);
-            let extents = extents.map(|(n, e)| (Kind::Extent, *n, e.at / 2));
-            extents.chain(core.journal.iter().map(|(n, s)| (Kind::Journal, *n, s.bytes / 2))).collect()
-        };
-        let step = segments.len().div_ceil(READS.0).max(1);
-        let mut took = Vec::with_capacity(READS.0);
-        let mut page = self.options.pool.get_reserved(ALIGN);
-        for (kind, number, at) in segments.drain(..).step_by(step) {
-            let file = match kind {
-                Kind::Extent => self.extent_file(number),
-                Kind::Journal => self.journal_file(number),
-            };
-            let Ok(file) = file else { continue };
-            let began = Instant::now();
-            if file.is_direct() && file.read_at_direct(&mut page, at / ALIGN as u64 * ALIGN as u64).is_ok() {
-                took.push(began.elapsed());
-            }
-        }
-        tracing::debug!(drive = %self.label.drive, ?took, "reads at some places");
-        self.hard_disk.note_reads(&mut took);
     }
 }
 

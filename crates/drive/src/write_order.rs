@@ -11,12 +11,11 @@
 //! Must not depend on: what shards contain.
 
 use crate::core::Shared;
-use crate::extent::{Job, Step};
 use crate::op::Op;
+use crate::write_queue::{Part, Step};
 use crate::{Error, Result};
 use ashlar_environment::time::Instant;
-use parking_lot::{Condvar, Mutex};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,20 +29,6 @@ const AGE: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_millis(250);
 /// Shards that may wait.
 const MOST: usize = 4096;
-
-/// The shards that have something to write.
-#[derive(Default)]
-pub(crate) struct WriteOrder {
-    state: Mutex<State>,
-    /// Something waits.
-    work: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    waiting: VecDeque<Arc<Job>>,
-    running: bool,
-}
 
 /// Complete shards that wait for a flush, by segment.
 #[derive(Default)]
@@ -69,7 +54,7 @@ impl Complete {
 
 impl Shared {
     /// Has the job written by the thread that writes shards; it is started if there is none.
-    pub fn write_in_turn(self: &Arc<Self>, job: Arc<Job>) -> Result<()> {
+    pub fn write_in_turn(self: &Arc<Self>, job: Arc<dyn Part>) -> Result<()> {
         {
             let mut s = self.write_order.state.lock();
             if s.waiting.len() >= MOST {
@@ -124,7 +109,7 @@ impl Shared {
             let idle = next.is_none();
             if let Some(job) = next {
                 // A panic of one must not keep the others waiting.
-                match catch_unwind(AssertUnwindSafe(|| job.write_queued(true))) {
+                match catch_unwind(AssertUnwindSafe(|| job.clone().write_queued(true))) {
                     Ok(Step::Done(segment, op)) => complete.add(segment, op),
                     // In its turn again: others have waited.
                     Ok(Step::More) => self.write_order.state.lock().waiting.push_back(job),

@@ -86,6 +86,13 @@ pub(crate) fn facts(path: &Path) -> Option<Facts> {
     })
 }
 
+/// Whether what is missing at a path would be a device: the file system of `/dev` itself has nothing else. Others may be mounted below.
+pub(crate) fn would_be_a_device(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let device = |p: &Path| std::fs::metadata(p).ok().map(|m| m.dev());
+    path.starts_with("/dev") && path.ancestors().find_map(device) == device(Path::new("/dev"))
+}
+
 /// Checks that the file system has enough space for a drive.
 ///
 /// # Errors
@@ -231,6 +238,7 @@ mod tests {
     use super::*;
     use ashlar_drive::Label;
     use ashlar_format::DriveId;
+    use std::os::unix::fs::MetadataExt as _;
 
     fn folder(path: &str, probe: Probe) -> InspectedFolder {
         InspectedFolder { path: path.into(), probe, facts: None }
@@ -255,6 +263,16 @@ mod tests {
         assert!(text.contains("b and c belong"), "{text}");
         let existing = Ok(StartPlan::Existing(DeploymentId([1; 16])));
         assert_eq!(decide(&[folder("a", photos()), folder("b", ours(1, 1))]), existing);
+    }
+
+    #[test]
+    fn nothing_is_made_among_devices() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(would_be_a_device(Path::new("/dev/no/such")) && !would_be_a_device(&dir.path().join("no")));
+        // A file system of its own, in most places.
+        let shm =
+            std::fs::metadata("/dev/shm").is_ok_and(|m| m.dev() != std::fs::metadata("/dev").unwrap().dev());
+        assert!(!shm || !would_be_a_device(Path::new("/dev/shm/no/such")));
     }
 
     #[test]

@@ -244,7 +244,7 @@ pub(crate) async fn format_all(
         let mut formatted = 0;
         for inspected in &mut inspected {
             if inspected.probe == Probe::Missing {
-                if inspected.path.starts_with("/dev") {
+                if drive_discovery::would_be_a_device(&inspected.path) {
                     return Err(format!("{}: there is no such device", inspected.path.display()));
                 }
                 let above = inspected.path.parent().map_or(Ok(()), std::fs::create_dir_all);
