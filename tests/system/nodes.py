@@ -177,7 +177,8 @@ class Cluster:
         env = {**os.environ, "ASHLAR_HOST_it": node.endpoint.replace("http://", f"http://{ACCESS}:{SECRET}@")}
         done = subprocess.run([os.environ["ASHLAR_BIN"], "--json", *arguments, "it"], env=env, timeout=60,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        return json.loads(done.stdout)
+        # The answer. A second document follows if the answer is that something fails, as a node that is slow to answer.
+        return json.JSONDecoder().raw_decode(done.stdout)[0]
 
     def end(self):
         for node in self.nodes:
