@@ -2,11 +2,55 @@
 //!
 //! Must not depend on: the fuzzer.
 
-use std::io::IoSlice;
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+use std::path::Path;
+use std::sync::Arc;
 
+use parking_lot::Mutex;
+
+use super::device::RawDevice;
 use super::inode::Extent;
 use super::layout::{BLOCK, Change, Place, Superblock, encode_batch};
-use crate::{Folder, SimDisk};
+use crate::Folder;
+
+/// Bytes of the device.
+const SIZE: u64 = 2 << 20;
+
+/// A device that keeps only blocks that were written.
+#[derive(Clone, Default)]
+struct Sparse(Arc<Mutex<BTreeMap<u64, Vec<u8>>>>);
+
+impl RawDevice for Sparse {
+    fn size(&self) -> u64 {
+        SIZE
+    }
+
+    fn read(&self, buf: &mut [u8], at: u64) -> io::Result<()> {
+        let blocks = self.0.lock();
+        for (n, out) in (at / BLOCK..).zip(buf.chunks_mut(BLOCK as usize)) {
+            match blocks.get(&n) {
+                Some(block) => out.copy_from_slice(block),
+                None => out.fill(0),
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, slices: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
+        let bytes = slices.iter().map(|s| &**s).collect::<Vec<_>>().concat();
+        assert!(at + bytes.len() as u64 <= SIZE, "a write beyond the end");
+        let blocks = bytes.chunks(BLOCK as usize).map(<[u8]>::to_vec);
+        self.0.lock().extend((at / BLOCK..).zip(blocks));
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, _: u64, _: u64) {}
+}
 
 /// Changes of stores.
 #[must_use]
@@ -47,26 +91,25 @@ pub fn samples() -> Vec<Vec<u8>> {
 /// # Panics
 /// If the store does not keep what it should.
 pub fn run(input: &[u8]) {
-    const SIZE: u64 = 2 << 20;
     let s = Superblock { store: [7; 16], blocks: SIZE / BLOCK, log: 100 };
     let Some((part, changes)) = input.split_first() else { return };
     let (first, more) = changes.split_at(changes.len() * usize::from(*part) / 255);
-    let disk = SimDisk::new(1 << 30);
-    let mut device = vec![0; SIZE as usize];
-    let mut at = BLOCK as usize;
-    device[..at].copy_from_slice(&s.encode());
+    let device = Sparse::default();
+    let write = |bytes: &[u8], at: u64| device.write(&mut [IoSlice::new(bytes)], at * BLOCK).is_ok();
+    let mut at = u64::from(write(&s.encode(), 0));
     for (sequence, changes) in [(0, first), (1, more)] {
         let batch = encode_batch(Place { store: s.store, generation: 3, sequence }, changes);
-        if at + batch.len() > (s.files_at() * BLOCK) as usize {
+        let blocks = batch.len() as u64 / BLOCK;
+        if at + blocks > s.files_at() {
             return;
         }
-        device[at..at + batch.len()].copy_from_slice(&batch);
-        at += batch.len();
+        write(&batch, at);
+        at += blocks;
     }
-    disk.put("device", Some(device));
-    let Ok(folder) = Folder::simulated_device(&disk, SIZE, None) else { return };
+    let open = || Folder::on_device(Box::new(device.clone()), Path::new("device"), None);
+    let Ok(folder) = open() else { return };
     for name in folder.list().unwrap_or_default() {
-        let _ = folder.read(&name, 1 << 20);
+        let _ = folder.read(&name, 1 << 16);
         let Ok(file) = folder.open(&name, true) else { continue };
         let _ = file.write_slices_at(&mut [IoSlice::new(b"text")], 5000);
         let _ = (file.punch_hole(100, 9000), file.set_len(7000), file.sync_all());
@@ -75,9 +118,7 @@ pub fn run(input: &[u8]) {
         folder.remove("new").is_ok() && folder.write_new("new", b"text").is_ok() && folder.sync().is_ok();
     let names = folder.list().unwrap_or_default();
     drop(folder);
-    let Ok(again) = Folder::simulated_device(&disk, SIZE, None) else {
-        panic!("what opened does not open again")
-    };
+    let Ok(again) = open() else { panic!("what opened does not open again") };
     if made {
         assert_eq!(again.list().unwrap_or_default(), names);
         assert_eq!(again.read("new", 10).ok().as_deref(), Some(b"text".as_slice()));

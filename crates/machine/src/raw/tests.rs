@@ -482,3 +482,20 @@ fn damage_is_survived_or_seen() {
     let refused = Folder::simulated_device(&disk, SIZE, None).map(drop).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidData);
 }
+
+/// What the fuzzer begins with.
+#[test]
+fn samples_of_the_fuzzer_and_their_neighbours_do_no_harm() {
+    let mut random = Random(11);
+    for sample in super::fuzzed::samples() {
+        super::fuzzed::run(&sample);
+        for _ in 0..400 {
+            let mut bytes = sample.clone();
+            for _ in 0..1 + random.below(3) {
+                let at = random.below(bytes.len() as u64) as usize;
+                bytes[at] = random.next() as u8;
+            }
+            super::fuzzed::run(&bytes);
+        }
+    }
+}
