@@ -33,8 +33,9 @@ const SLACK: usize = 64 << 10;
 /// input, filters of directories, which have parts of a few bytes and come from administrators, and blocks: what is
 /// read from members has a fixed length, a part of a journal up to 768 KiB, a request of 28 bytes reads 16 KiB, and an NVMe
 /// command asks for up to 1 MiB. A set-up is written by an operator, and has ranges (`{1...1024}`); so is a file of hosts, which the
-/// target reads, writes and reads again.
-const WINDOWS: [(&str, usize); 10] = [
+/// target reads, writes and reads again. A device with files on it is in memory, with what is written to it.
+const WINDOWS: [(&str, usize); 11] = [
+    ("drive-on-device", 1 << 20),
     ("fabric-set-up", 4 << 20),
     ("archive", 20 << 20),
     ("ldap-name", 1 << 20),

@@ -109,7 +109,7 @@ pub fn run(input: &[u8]) {
     let open = || Folder::on_device(Box::new(device.clone()), Path::new("device"), None);
     let Ok(folder) = open() else { return };
     for name in folder.list().unwrap_or_default() {
-        let _ = folder.read(&name, 1 << 16);
+        let _ = folder.read(&name, 1 << 12);
         let Ok(file) = folder.open(&name, true) else { continue };
         let _ = file.write_slices_at(&mut [IoSlice::new(b"text")], 5000);
         let _ = (file.punch_hole(100, 9000), file.set_len(7000), file.sync_all());
