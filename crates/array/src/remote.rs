@@ -219,11 +219,7 @@ impl Medium for Remote {
     }
 
     fn write_slices_at(&self, slices: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
-        match slices {
-            [one] => self.0.write(at, one),
-            many => self.0.write(at, &many.iter().map(|s| &**s).collect::<Vec<_>>().concat()),
-        }
-        .map_err(io_error)
+        self.0.write_slices(at, slices).map_err(io_error)
     }
 
     fn flush(&self) -> io::Result<()> {

@@ -62,7 +62,8 @@ pub fn has_holders(path: &Path) -> bool {
     facts.is_some_and(|f| !f.holders().is_empty())
 }
 
-fn facts(number: u64) -> Option<Facts> {
+/// What the kernel says of the device with a number.
+pub(crate) fn facts(number: u64) -> Option<Facts> {
     Facts::of(Path::new("/sys"), (rustix::fs::major(number), rustix::fs::minor(number)))
 }
 

@@ -5,13 +5,12 @@
 //!
 //! Must not depend on: the content of files.
 
-use crate::block::is_block_device;
+use crate::block::{facts, is_block_device};
 use crate::dir::{Purpose, RealDir};
 use crate::file::DiskFile;
 use crate::raw::{RawDevice, RawFile, Store, is_other_device};
 use crate::sim::SimDisk;
 use crate::space::{FileSystem, Space, file_system};
-use crate::sysfs::Facts;
 use crate::watch::{Call, Watch};
 use crate::{Faults, Operation};
 use rustix::fs::OFlags;
@@ -369,20 +368,13 @@ impl Folder {
     /// is not on one block device, or nothing is known of it.
     #[must_use]
     pub fn rotates(&self) -> Option<bool> {
-        match &self.location {
-            Location::Real(p) => {
-                let number = rustix::fs::fstat(p.open().ok()?).ok()?.st_dev;
-                let number = (rustix::fs::major(number), rustix::fs::minor(number));
-                Facts::of(Path::new("/sys"), number)?.rotates()
-            }
-            Location::Device(d, _) if is_other_device(&d.path) => None,
-            Location::Device(d, _) => {
-                let number = rustix::fs::stat(&d.path).ok()?.st_rdev;
-                let number = (rustix::fs::major(number), rustix::fs::minor(number));
-                Facts::of(Path::new("/sys"), number)?.rotates()
-            }
-            Location::Simulated(..) => None,
-        }
+        let number = match &self.location {
+            Location::Real(p) => rustix::fs::fstat(p.open().ok()?).ok()?.st_dev,
+            Location::Device(d, _) if is_other_device(&d.path) => return None,
+            Location::Device(d, _) => rustix::fs::stat(&d.path).ok()?.st_rdev,
+            Location::Simulated(..) => return None,
+        };
+        facts(number)?.rotates()
     }
 
     /// Takes the exclusive lock of a file, until the result is dropped. `None`: another holder.

@@ -126,15 +126,14 @@ pub(crate) fn warnings(drives: &[(&Path, &Facts)], parity: u8) -> Vec<String> {
     for device in devices {
         let same: Vec<_> = drives.iter().filter(|(_, f)| f.device == device).collect();
         if same.len() > 1 {
+            let mount = &same[0].1.mount;
+            let (what, also) = match mount.starts_with('/') {
+                true => (format!("file system (mounted at {mount})"), ", and its space is counted once"),
+                false => (format!("drive ({mount})"), ""),
+            };
             out.push(format!(
-                "{} are on one {}: losing it loses all of them at once{}",
-                names(&same),
-                if same[0].1.mount.starts_with('/') {
-                    format!("file system (mounted at {})", same[0].1.mount)
-                } else {
-                    format!("drive ({})", same[0].1.mount)
-                },
-                if same[0].1.mount.starts_with('/') { ", and its space is counted once" } else { "" }
+                "{} are on one {what}: losing it loses all of them at once{also}",
+                names(&same)
             ));
         }
     }

@@ -37,7 +37,7 @@ pub(crate) fn facts(path: &Path) -> Option<Facts> {
     let address: Address = path.to_str().filter(|t| is_address(t))?.parse().ok()?;
     let total = Folder::real(path, None).space().ok()?.total;
     // Namespaces of one subsystem are those of one drive: they are lost together.
-    let nqn = address.nqn.to_string();
+    let nqn = address.nqn;
     let device = nqn
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));
@@ -90,11 +90,7 @@ impl RawDevice for Remote {
     }
 
     fn write(&self, slices: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
-        match slices {
-            [one] => self.0.write(at, one),
-            many => self.0.write(at, &many.iter().map(|s| &**s).collect::<Vec<_>>().concat()),
-        }
-        .map_err(io_error)
+        self.0.write_slices(at, slices).map_err(io_error)
     }
 
     fn flush(&self) -> io::Result<()> {

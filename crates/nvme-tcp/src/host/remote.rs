@@ -171,6 +171,17 @@ impl RemoteNamespace {
         Ok(())
     }
 
+    /// Writes slices one after another, which together are whole blocks, as [`RemoteNamespace::write`].
+    ///
+    /// # Errors
+    /// As [`RemoteNamespace::write`].
+    pub fn write_slices(&self, at: u64, slices: &[std::io::IoSlice<'_>]) -> Result<(), Error> {
+        match slices {
+            [one] => self.write(at, one),
+            many => self.write(at, &many.iter().map(|s| &**s).collect::<Vec<_>>().concat()),
+        }
+    }
+
     /// Makes whole blocks read as zeros.
     ///
     /// # Errors
