@@ -17,7 +17,7 @@ use crate::segment::fill_segment;
 use crate::space::Freed;
 use crate::types::{Options, Probe, Role};
 use crate::unnamed::{Replayed, Unnamed};
-use crate::{Error, Label, Result, Tally};
+use crate::{Error, Label, Result};
 use ashlar_format::GroupId;
 use ashlar_format::codec;
 use ashlar_format::journal::{self, BATCH_HEADER, BatchWriter, GroupState, PAGE, kind};
@@ -282,15 +282,9 @@ impl Shared {
         self.name_found(unnamed)?;
         self.core.lock().raise_floors(None, &self.journal_work);
         if joins {
-            let tally = Tally::new(1);
             let held: Vec<_> = self.core.lock().groups.iter().map(|(id, _)| id).collect();
             let changes = held.into_iter().map(|id| (id, StateChange::Voter(false, u32::MAX))).collect();
-            let op = Op::State { changes, done: tally.completion(0) };
-            self.core.lock().enqueue(op, &self.journal_work).map_err(|(_, e)| e)?;
-            while self.commit() {}
-            if tally.outcome().ok != 1 {
-                return Err(tally.error().unwrap_or(Error::Offline("its role cannot be written")));
-            }
+            self.commit_now(|done| Op::State { changes, done })?;
         }
         if found.damage > 0 {
             // The checkpoint is then after the damage.

@@ -18,7 +18,7 @@ use crate::index::must;
 use crate::op::Op;
 use crate::run::Mode;
 use crate::unnamed::Replayed;
-use crate::{Error, Result, Tally};
+use crate::{Completion, Error, Result, Tally};
 use ashlar_environment::HashSet;
 use ashlar_format::RegisterKey;
 use ashlar_format::frame::{self, Layout, PAGE, ShardId};
@@ -168,7 +168,8 @@ impl Shared {
     }
 
     /// Journals what was found, so that the index and the next start know it. A drive that only reads serves it
-    /// without.
+    /// without; on a drive whose journal has no room the records wait, as they did before the crash: the note in force
+    /// covers the regions, so that the next start finds them again.
     pub fn name_found(self: &Arc<Self>, found: Vec<(ShardName, Shard)>) -> Result<()> {
         if found.is_empty() {
             return Ok(());
@@ -183,18 +184,32 @@ impl Shared {
             }
             return Ok(());
         }
-        for some in found.chunks(64) {
-            let tally = Tally::new(some.len() as u8);
-            for (i, (name, shard)) in some.iter().enumerate() {
-                let (shard, done) = (Box::new(shard.clone()), tally.completion(i as u8));
-                let op = Op::Extent { name: *name, shard, done };
-                self.core.lock().enqueue(op, &self.journal_work).map_err(|(_, e)| e)?;
-            }
-            while self.commit() {}
-            if tally.outcome().ok.count_ones() as usize != some.len() {
-                return Err(tally.error().unwrap_or(Error::Offline("what was found cannot be journaled")));
+        {
+            let mut core = self.core.lock();
+            for (name, shard) in found {
+                core.unnamed.wait(name, Box::new(shard));
             }
         }
-        Ok(())
+        // A batch with their records.
+        let named = self.commit_now(|done| Op::Barrier { done });
+        match named {
+            Err(Error::Full) => {
+                tracing::warn!(drive = %self.label.drive, "no room to journal the shards that were found: they wait");
+                Ok(())
+            }
+            named => named,
+        }
+    }
+
+    /// Without the journal thread: commits an operation, and whatever waits for the next batch.
+    pub fn commit_now(self: &Arc<Self>, op: impl FnOnce(Completion) -> Op) -> Result<()> {
+        let tally = Tally::new(1);
+        let op = op(tally.completion(0));
+        self.core.lock().enqueue(op, &self.journal_work).map_err(|(_, e)| e)?;
+        while self.commit() {}
+        match tally.outcome().ok {
+            1 => Ok(()),
+            _ => Err(tally.error().unwrap_or(Error::Offline("the journal cannot be written"))),
+        }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Unnamed {
     pub regions: BTreeSet<(u32, u64)>,
     /// The note that is in force in the journal.
     pub noted: BTreeMap<u32, u64>,
-    /// The shards whose records wait; bounded by `MAX_LAZY_OPS`.
+    /// The shards whose records wait: at most `MAX_LAZY_OPS`, and those that a start has found and has no room to journal.
     pub shards: HashMap<ShardName, Waiting>,
     /// Their records, for the next batch.
     pub records: Vec<Op>,
@@ -70,6 +70,12 @@ impl Unnamed {
     pub fn clear(&mut self) {
         self.records.clear();
         self.shards.clear();
+    }
+
+    /// The record of a shard waits for the next batch. A durable note must cover its region.
+    pub fn wait(&mut self, name: ShardName, shard: Box<Shard>) {
+        self.shards.insert(name, Waiting { shard: (*shard).clone(), dropped: false });
+        self.records.push(Op::Extent { name, shard, done: Completion::ignored() });
     }
 
     /// A shard whose record waits, unless it was discarded.
@@ -193,8 +199,7 @@ impl Core {
             return Err(Op::Extent { name, shard, done });
         }
         self.unresolved_discards.remove(&name);
-        self.unnamed.shards.insert(name, Waiting { shard: (*shard).clone(), dropped: false });
-        self.unnamed.records.push(Op::Extent { name, shard, done: Completion::ignored() });
+        self.unnamed.wait(name, shard);
         Ok(done)
     }
 }

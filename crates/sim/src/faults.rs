@@ -21,7 +21,7 @@ use ashlar_machine::{Fault, Operation};
 use crate::client::Clients;
 use crate::cluster::{Cluster, drive_id};
 use crate::host::Host;
-use crate::monitor::join_again;
+use crate::monitor::{join_again, restart};
 use crate::network::Node;
 use crate::plan::Mutant;
 
@@ -237,19 +237,6 @@ impl Faults {
 const EIO: i32 = 5;
 
 type End = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// Starts a host again after a power cut, and records what it reports as a finding.
-async fn restart(clients: &Clients, host: &Host) {
-    let mapped = !clients.cluster.map().groups_of(host.label.drive).is_empty();
-    if !mapped {
-        return;
-    }
-    match host.start() {
-        Ok(true) => clients.cluster.note(|| format!("drive {} is back", host.label.drive)),
-        Ok(false) => join_again(clients, host, "it is damaged").await,
-        Err(e) => clients.report(e),
-    }
-}
 
 /// A drive loses power and what it acknowledged lately. It has no vote before it has joined again, as the notes of its
 /// peers demand (docs/protocol.md 2.14).

@@ -37,9 +37,24 @@ pub struct Host {
     flushes: bool,
 }
 
+/// What became of a start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Start {
+    /// The drive is served, or was already.
+    Served,
+    /// The drive stays off: it must not vote, and is to be started with [`Host::start_joining`].
+    MustJoin,
+    /// The drive stays off: its medium has no room for the record that it does not vote. It is to be started again.
+    NoRoom,
+}
+
 struct State {
     disk: SimDisk,
     drive: Option<Drive>,
+    /// It joins before it is served, because of what it lost.
+    must_join: bool,
+    /// It stays off until it has room.
+    waits_for_room: bool,
     /// The drive as coordinators reach it; the sessions of a machine end with its power.
     served: Served,
     /// How many times the drive was opened.
@@ -84,6 +99,8 @@ impl Host {
             disk,
             served: served(&drive),
             drive: Some(drive),
+            must_join: false,
+            waits_for_room: false,
             incarnation: 1,
             stands_until: Instant::now(),
             rng: Seeded::new(seed),
@@ -206,20 +223,34 @@ impl Host {
         drop(gone);
     }
 
-    /// Restores the power. Returns false if the drive is damaged because its medium did something wrong: it stays off,
-    /// and is to be started with [`Host::start_joining`].
+    /// Whether it stays off until its medium has room.
+    #[must_use]
+    pub fn waits_for_room(&self) -> bool {
+        self.state.lock().waits_for_room
+    }
+
+    /// Restores the power. A drive that is damaged because its medium did something wrong stays off.
     ///
     /// # Errors
     /// The error of opening the drive, or damage that it reports: a power cut must not cause damage.
-    pub fn start(&self) -> std::result::Result<bool, String> {
-        let Some(drive) = self.open()? else { return Ok(true) };
+    pub fn start(&self) -> std::result::Result<Start, String> {
+        if self.state.lock().must_join {
+            return Ok(Start::MustJoin);
+        }
+        let drive = match self.open() {
+            Ok(Some(drive)) => drive,
+            Ok(None) => return Ok(Start::Served),
+            // It is damaged, and its votes end durably when it is opened.
+            Err(ashlar_drive::Error::Full) if self.faults.affected() > 0 => return Ok(self.no_room()),
+            Err(e) => return Err(format!("drive {} does not open after a power cut: {e}", self.label.drive)),
+        };
         let damage = drive.damage();
         if damage.is_empty() || !self.flushes {
             self.put_in_service(drive);
-            return Ok(true);
+            return Ok(Start::Served);
         }
         if self.faults.affected() > 0 {
-            return Ok(false);
+            return Ok(Start::MustJoin);
         }
         Err(format!("drive {} is damaged after a power cut: {damage:?}", self.label.drive))
     }
@@ -228,16 +259,30 @@ impl Host {
     ///
     /// # Errors
     /// The error of opening the drive, or of making it joining.
-    pub async fn start_joining(&self, epoch: u32) -> std::result::Result<(), String> {
-        let Some(drive) = self.open()? else { return Ok(()) };
-        let held: Vec<(GroupId, u32)> = drive.held().into_iter().map(|(group, _)| (group, epoch)).collect();
-        let joins = drive.set_joining(&held).await;
-        joins.map_err(|e| format!("drive {} does not lose its votes: {e}", self.label.drive))?;
-        self.put_in_service(drive);
-        Ok(())
+    pub async fn start_joining(&self, epoch: u32) -> std::result::Result<Start, String> {
+        self.state.lock().must_join = true;
+        let opened = match self.open() {
+            Ok(None) => return Ok(Start::Served),
+            Ok(Some(drive)) => drive,
+            Err(ashlar_drive::Error::Full) if self.faults.affected() > 0 => return Ok(self.no_room()),
+            Err(e) => return Err(format!("drive {} does not open: {e}", self.label.drive)),
+        };
+        let held: Vec<(GroupId, u32)> = opened.held().into_iter().map(|(group, _)| (group, epoch)).collect();
+        match opened.set_joining(&held).await {
+            Ok(()) => {}
+            Err(ashlar_drive::Error::Full) => return Ok(self.no_room()),
+            Err(e) => return Err(format!("drive {} does not lose its votes: {e}", self.label.drive)),
+        }
+        self.put_in_service(opened);
+        Ok(Start::Served)
     }
 
-    fn open(&self) -> std::result::Result<Option<Drive>, String> {
+    fn no_room(&self) -> Start {
+        self.state.lock().waits_for_room = true;
+        Start::NoRoom
+    }
+
+    fn open(&self) -> Result<Option<Drive>> {
         let s = self.state.lock();
         if s.drive.is_some() {
             return Ok(None);
@@ -245,8 +290,7 @@ impl Host {
         // A drive that cannot be opened for a while is opened again; here, at once.
         self.faults.clear();
         let folder = Folder::simulated(&s.disk, Some(self.faults.clone()));
-        let drive = Drive::open_folder(&folder, &self.options, false)
-            .map_err(|e| format!("drive {} does not open after a power cut: {e}", self.label.drive))?;
+        let drive = Drive::open_folder(&folder, &self.options, false)?;
         drive.pump();
         Ok(Some(drive))
     }
@@ -258,6 +302,7 @@ impl Host {
         s.opened = s.answered;
         s.served = served(&drive);
         s.drive = Some(drive);
+        (s.must_join, s.waits_for_room) = (false, false);
     }
 
     /// Runs the maintenance of the drive.

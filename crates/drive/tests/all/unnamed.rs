@@ -291,6 +291,48 @@ fn records_wait_while_the_journal_has_no_space() {
     assert_eq!((d.audit().unwrap(), d.stats().miscounts), (vec![], 0));
 }
 
+/// A drive that was full when the power failed opens without more room: what it answered for is read, also after one more
+/// cut, and its records wait until there is room.
+#[test]
+fn drive_without_space_opens() {
+    let mut o = small_options();
+    o.reserve_bytes = 0;
+    let (disk, _, d) = sim_drive(&o);
+    assert_eq!(stage(&d, 1000).outcome().ok, 0);
+    d.pump();
+    disk.set_limit(disk.used());
+    let accept = |k| one(&d, |d, done| d.accept(accept_of(k, ballot(2), b"a record"), done));
+    assert!((1..100).any(|k| accept(k).0.ok == 0), "the journal is full");
+    for id in [1, 2] {
+        assert_eq!(stage(&d, id).outcome().ok, 1);
+    }
+    drop(d);
+    let mut images = cuts(&disk, 20);
+    for again in 0..2 {
+        for image in &mut images {
+            image.resume();
+            image.set_limit(image.used());
+            let d = open(image, &o);
+            assert_eq!((d.damage().len(), role(&d)), (0, ashlar_drive::Role::Voter));
+            for id in [1, 2] {
+                assert_eq!(read_shard(&d, id).unwrap(), content(id), "start {again}");
+            }
+            drop(d);
+            *image = cuts(image, 1).remove(1);
+        }
+    }
+    for image in images {
+        image.set_limit(1 << 30);
+        let d = open(&image, &o);
+        assert_eq!((d.audit().unwrap(), d.stats().miscounts), (vec![], 0));
+        let batches = d.stats().batches;
+        d.discard(GROUP, u32::MAX, &[(write_id(2), 3)]);
+        d.pump();
+        assert!(d.stats().batches > batches);
+        assert_eq!((read_shard(&d, 1).unwrap(), read_shard(&d, 2)), (content(1), Err(Error::Missing)));
+    }
+}
+
 /// Stages a large shard on a drive with threads, and waits for its answer.
 async fn write_shard(d: &Drive, id: u64) {
     let (t, data) = (Tally::new(1), content(id));
