@@ -34,6 +34,8 @@ pub(crate) struct Groups {
     of: BTreeMap<GroupId, GroupVote>,
     /// Promises in the young generations of all groups.
     young: usize,
+    /// How many times the drive began to vote in a group.
+    votes_begun: u64,
 }
 
 impl GroupVote {
@@ -94,6 +96,11 @@ impl Groups {
             true => Ok(vote),
             false => Err(Error::NewerLayout(vote.acceptor.epoch())),
         }
+    }
+
+    /// How many times the drive began to vote in a group since it was opened.
+    pub fn votes_begun(&self) -> u64 {
+        self.votes_begun
     }
 
     /// Calls the acceptor of a group; `None`: the group is not held.
@@ -161,6 +168,7 @@ impl Groups {
             let role = vote.acceptor.role();
             if state.voter && role == ashlar_commit::Role::Joining {
                 vote.acceptor.joined();
+                self.votes_begun += 1;
             }
             if !state.voter && role == ashlar_commit::Role::Voter {
                 self.reset(*id);

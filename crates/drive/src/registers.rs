@@ -5,7 +5,7 @@
 //!
 //! Must not depend on: other drives.
 
-use crate::Result;
+use crate::{Error, Result};
 use crate::core::{Core, MAX_UNRESOLVED, Shared};
 use crate::drive::Drive;
 use crate::entry::Register;
@@ -36,9 +36,9 @@ impl Drive {
         self.shared
             .on_io(move |s| {
                 s.readable()?;
-                let horizon = s.horizon(key.group());
+                let before = s.standing(key.group());
                 let found = s.read_register(&key, want_record, Mode::Wait).map_err(must)?;
-                reply(s, &key, found, horizon, epoch)
+                reply(s, &key, found, before, epoch)
             })
             .await
     }
@@ -49,9 +49,9 @@ impl Drive {
         if let Err(e) = self.shared.readable() {
             return Some(Err(e));
         }
-        let horizon = self.shared.horizon(key.group());
+        let before = self.shared.standing(key.group());
         match self.shared.read_register(key, want_record, Mode::Now) {
-            Ok(found) => Some(reply(&self.shared, key, found, horizon, epoch)),
+            Ok(found) => Some(reply(&self.shared, key, found, before, epoch)),
             Err(Halt::WouldBlock) => None,
             Err(Halt::Failed(e)) => Some(Err(e)),
         }
@@ -126,18 +126,20 @@ impl Drive {
         }
     }
 
-    /// Registers with `from <= key < to` in order, at most `limit`.
+    /// Registers with `from <= key < to` in order, at most `limit`, for a caller that follows the layout of `epoch`
+    /// (`u32::MAX`: the caller inspects this drive, which may lack registers).
     ///
     /// # Errors
-    /// `Corrupt` or `Io` if the index cannot be read, `Fenced`.
+    /// `Corrupt` or `Io` if the index cannot be read, `Fenced`. `NewerLayout` as for [`Drive::read`]. `NotHeld` if the drive does
+    /// not vote in a group of the range: what a caller knows of its votes may be out of date.
     pub async fn scan(&self, from: &[u8], to: &[u8], limit: usize, epoch: u32) -> Result<Vec<Entry>> {
         if let Some(r) = self.scan_now(from, to, limit, epoch) {
             return r;
         }
         let (from, to) = (from.to_vec(), to.to_vec());
         let f = move |s: &Arc<Shared>| {
-            let found = s.scan((&from, &to), None, limit, Mode::Wait).map_err(must)?;
-            in_epoch(&s.core.lock(), &from, &to, epoch).map(|()| found)
+            let ranges = [(&from[..], &to[..], epoch)];
+            s.listed(ranges, || s.scan((&from, &to), None, limit, Mode::Wait)).map_err(must)
         };
         self.shared.on_io(f).await
     }
@@ -148,8 +150,9 @@ impl Drive {
         if let Err(e) = self.shared.readable() {
             return Some(Err(e));
         }
-        match self.shared.scan((from, to), None, limit, Mode::Now) {
-            Ok(v) => Some(in_epoch(&self.shared.core.lock(), from, to, epoch).map(|()| v)),
+        let s = &self.shared;
+        match s.listed([(from, to, epoch)], || s.scan((from, to), None, limit, Mode::Now)) {
+            Ok(v) => Some(Ok(v)),
             Err(Halt::WouldBlock) => None,
             Err(Halt::Failed(e)) => Some(Err(e)),
         }
@@ -173,8 +176,8 @@ impl Drive {
         self.shared.readable()?;
         let (from, to) = (from.to_vec(), to.to_vec());
         let f = move |s: &Arc<Shared>| {
-            let digest = s.range_digest((&from, &to), None, Mode::Wait).map_err(must)?;
-            in_epoch(&s.core.lock(), &from, &to, epoch).map(|()| digest)
+            let ranges = [(&from[..], &to[..], epoch)];
+            s.listed(ranges, || s.range_digest((&from, &to), None, Mode::Wait)).map_err(must)
         };
         self.shared.on_io(f).await
     }
@@ -192,19 +195,18 @@ impl Drive {
         limit: usize,
     ) -> Result<Vec<Entry>> {
         self.shared.readable()?;
+        let short = fold.is_none() || limit <= SHORT;
+        let all = move |s: &Arc<Shared>, ranges: &[Range], mode| {
+            s.listed(ranges.iter().map(parts), || s.scan_many(ranges, fold.as_ref(), limit, mode))
+        };
         // A long folded page has a look-up in the index for each entry, which would keep the caller's thread.
-        if fold.is_none() || limit <= SHORT {
-            match self.shared.scan_many(&ranges, fold.as_ref(), limit, Mode::Now) {
-                Ok(found) => return all_in_epoch(&self.shared, &ranges).map(|()| found),
-                Err(Halt::Failed(e)) => return Err(e),
+        if short {
+            match all(&self.shared, &ranges, Mode::Now) {
                 Err(Halt::WouldBlock) => {}
+                found => return found.map_err(must),
             }
         }
-        let f = move |s: &Arc<Shared>| {
-            let found = s.scan_many(&ranges, fold.as_ref(), limit, Mode::Wait).map_err(must)?;
-            all_in_epoch(s, &ranges).map(|()| found)
-        };
-        self.shared.on_io(f).await
+        self.shared.on_io(move |s| all(s, &ranges, Mode::Wait).map_err(must)).await
     }
 
     /// [`Drive::range_digest`] of several ranges, in their order, without what `fold` leaves out of each. `few`: the
@@ -221,20 +223,15 @@ impl Drive {
         self.shared.readable()?;
         let all = move |s: &Arc<Shared>, ranges: &[Range], mode| {
             let digest = |r: &Range| s.range_digest((&r.from, &r.to), fold.as_ref(), mode);
-            ranges.iter().map(digest).collect::<Lookup<Vec<_>>>()
+            s.listed(ranges.iter().map(parts), || ranges.iter().map(digest).collect::<Lookup<Vec<_>>>())
         };
         if few {
             match all(&self.shared, &ranges, Mode::Now) {
-                Ok(found) => return all_in_epoch(&self.shared, &ranges).map(|()| found),
-                Err(Halt::Failed(e)) => return Err(e),
                 Err(Halt::WouldBlock) => {}
+                found => return found.map_err(must),
             }
         }
-        let f = move |s: &Arc<Shared>| {
-            let found = all(s, &ranges, Mode::Wait).map_err(must)?;
-            all_in_epoch(s, &ranges).map(|()| found)
-        };
-        self.shared.on_io(f).await
+        self.shared.on_io(move |s| all(s, &ranges, Mode::Wait).map_err(must)).await
     }
 
     /// Reads a register's record from the device and checks it (scrub).
@@ -252,30 +249,38 @@ impl Drive {
     }
 }
 
+/// A range of registers: `from <= key < to`, and the layout epoch of the reader.
+type Part<'a> = (&'a [u8], &'a [u8], u32);
+
+fn parts(r: &Range) -> Part<'_> {
+    (&r.from, &r.to, r.epoch)
+}
+
 /// Refuses readers of an older layout ([`ashlar_commit::Acceptor::may_read`]) of the groups whose registers
-/// are in `from <= key < to`, and of groups that are not held. Checked after the lookup: what was seen before
-/// the fence is an answer from before it.
-fn in_epoch(core: &Core, from: &[u8], to: &[u8], epoch: u32) -> Result<()> {
+/// are in the range, and of groups in which the drive does not vote. `u32::MAX` as the epoch: a reader that knows that
+/// the drive may lack registers, and asks any drive that holds the group.
+fn may_list(core: &Core, (from, to, epoch): Part<'_>) -> Result<()> {
+    let one = |id: GroupId| {
+        let vote = core.groups.in_epoch(id, epoch)?;
+        match epoch == u32::MAX || vote.role() == Role::Voter {
+            true => Ok(()),
+            false => Err(Error::NotHeld(id)),
+        }
+    };
     let (first, last) = (group_at(from, 0), group_at(to, 0));
     if first == last {
-        return core.groups.in_epoch(first, epoch).map(drop);
+        return one(first);
     }
     for (id, _) in core.groups.range(first, last) {
         // A range that ends at the beginning of a group contains nothing of it.
         if to > &id.to_bytes()[..] {
-            core.groups.in_epoch(id, epoch)?;
+            one(id)?;
         }
     }
     match first.next() {
-        Some(next) if to <= &next.to_bytes()[..] => core.groups.in_epoch(first, epoch).map(drop),
+        Some(next) if to <= &next.to_bytes()[..] => one(first),
         _ => Ok(()),
     }
-}
-
-/// Like [`in_epoch`], for several ranges.
-fn all_in_epoch(s: &Shared, ranges: &[Range]) -> Result<()> {
-    let core = s.core.lock();
-    ranges.iter().try_for_each(|r| in_epoch(&core, &r.from, &r.to, r.epoch))
 }
 
 /// The group to which a bound of a range belongs.
@@ -287,27 +292,63 @@ fn group_at(bound: &[u8], pad: u8) -> GroupId {
 }
 
 impl Shared {
-    /// The purge horizon. Read it before a register is looked up: a record that arrives after the lookup is
-    /// above it.
-    fn horizon(&self, group: GroupId) -> Ballot {
-        self.core.lock().groups.get(group).map_or(Ballot::ZERO, |g| g.acceptor.horizon())
+    /// What `scan` finds in `ranges`, if the drive may answer for them ([`may_list`]). That is checked before and after it: what was
+    /// seen before a fence is an answer from before it, and what was seen before the drive voted is none.
+    fn listed<'a, T>(
+        &self,
+        ranges: impl IntoIterator<Item = Part<'a>> + Clone,
+        scan: impl FnOnce() -> Lookup<T>,
+    ) -> Lookup<T> {
+        let check = || {
+            let core = self.core.lock();
+            let mut ranges = ranges.clone().into_iter();
+            let may = ranges.try_for_each(|part| may_list(&core, part));
+            may.map(|()| core.groups.votes_begun()).map_err(Halt::Failed)
+        };
+        let begun = check()?;
+        let found = scan()?;
+        match check()? == begun {
+            true => Ok(found),
+            false => Err(Halt::Failed(Error::Offline("it began to vote meanwhile"))),
+        }
     }
+
+    /// What an answer about a group depends on besides the register. To be read before the register is looked up.
+    fn standing(&self, group: GroupId) -> Standing {
+        let core = self.core.lock();
+        let vote = core.groups.get(group);
+        Standing {
+            horizon: vote.map_or(Ballot::ZERO, |g| g.acceptor.horizon()),
+            voter: vote.is_some_and(|g| g.role() == Role::Voter),
+            votes_begun: core.groups.votes_begun(),
+        }
+    }
+}
+
+/// The state of a drive in a group before a register is looked up.
+struct Standing {
+    /// The purge horizon: a record that arrives after the lookup is above it.
+    horizon: Ballot,
+    /// Whether it votes: one that begins to vote after the lookup may have lacked the register.
+    voter: bool,
+    votes_begun: u64,
 }
 
 fn reply(
     s: &Shared,
     key: &RegisterKey,
     found: Option<(Register, Option<Bytes>)>,
-    horizon: Ballot,
+    before: Standing,
     epoch: u32,
 ) -> Result<ReadReply> {
     let voter = {
         let core = s.core.lock();
-        core.groups.in_epoch(key.group(), epoch)?.role() == Role::Voter
+        let votes = core.groups.in_epoch(key.group(), epoch)?.role() == Role::Voter;
+        votes && before.voter && before.votes_begun == core.groups.votes_begun()
     };
     Ok(ReadReply {
         voter,
-        horizon,
+        horizon: before.horizon,
         accepted: found.map(|(r, record)| Seen {
             ballot: r.ballot,
             hint: r.hinted(),

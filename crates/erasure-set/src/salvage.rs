@@ -196,7 +196,7 @@ impl Inner {
             // A drive that never voted and holds no record is like a blank one: it is no source. One that lost its
             // vote is a source, whatever is left on it: with many groups, what it lost may be all it had of this one.
             let voted = matches!(m.drive.role(view.group), Some(Role::Voter | Role::Distrusted));
-            if voted || !self.entries_of(m, view, &from, &to, 1).await?.is_empty() {
+            if voted || !self.entries_of(m, &from, &to, 1).await?.is_empty() {
                 sources.insert(slot);
             }
         }
@@ -206,7 +206,7 @@ impl Inner {
             // The key up to which every drive was asked.
             let mut end: Option<RegisterKey> = None;
             for (_, m) in view.members().filter(|(s, _)| sources.contains(*s)) {
-                let entries = self.entries_of(m, view, &at, &to, STRETCH).await?;
+                let entries = self.entries_of(m, &at, &to, STRETCH).await?;
                 if entries.len() == STRETCH
                     && let Some(last) = entries.last()
                     && end.as_ref().is_none_or(|e| last.key < *e)
@@ -226,15 +226,9 @@ impl Inner {
         }
     }
 
-    async fn entries_of(
-        &self,
-        m: &Member,
-        view: &View,
-        from: &[u8],
-        to: &[u8],
-        limit: usize,
-    ) -> Result<Vec<Entry>> {
-        let page = m.scan(from, to, limit, view.epoch.max(m.drive.epoch(view.group))).await;
+    /// Registers of any drive, also of one that does not vote.
+    async fn entries_of(&self, m: &Member, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Entry>> {
+        let page = m.scan(from, to, limit, u32::MAX).await;
         page.map_err(|e| Error::Unavailable(format!("drive {}: {e}", m.id)))
     }
 

@@ -2,16 +2,19 @@
 //!
 //! Must not depend on: how messages travel.
 
-use ashlar_drive::{Answer, ReadReply, ReadWithShard};
+use ashlar_drive::{Answer, ReadReply, ReadWithShard, Request};
 use ashlar_format::Ballot;
-use ashlar_remote::wire::{self, Reply};
+use ashlar_remote::wire::{self, In, Out, Reply};
 use ashlar_remote::{Delivered, method};
+use bytes::Bytes;
 
 use crate::network::delivered;
 use crate::plan::Mutant;
 
 /// The number of [`ashlar_drive::Request::Stage`].
 const STAGE: u16 = 4;
+/// Bytes of the id of the drive, with which the head of a request begins.
+const DRIVE: usize = 16;
 /// The bucket of registers of the server itself.
 const OWN: &[u8] = b"ashlar:own-keys!";
 
@@ -44,6 +47,26 @@ pub fn idle(mutant: Option<Mutant>, of: u16, node: u16, head: &[u8]) -> Option<D
         _ => false,
     };
     idle.then(|| encoded(Answer::Done))
+}
+
+/// What a drive with the defect makes of the head of a request.
+pub fn request(mutant: Option<Mutant>, of: u16, head: Bytes, bulk: &Bytes) -> Bytes {
+    if mutant != Some(Mutant::NonVotersList) || head.len() < DRIVE {
+        return head;
+    }
+    let rest = head.slice(DRIVE..);
+    let Ok(mut request) = wire::decode_request(of, In::new(&rest, bulk)) else { return head };
+    match &mut request {
+        Request::Scan { epoch, .. } | Request::RangeDigest { epoch, .. } => *epoch = u32::MAX,
+        Request::ScanMany { ranges, .. } | Request::Digests { ranges, .. } => {
+            ranges.iter_mut().for_each(|range| range.epoch = u32::MAX);
+        }
+        _ => return head,
+    }
+    let mut out = Out::default();
+    out.head.raw(&head[..DRIVE]);
+    wire::encode_request(&mut out, &request);
+    out.head.into_vec().into()
 }
 
 /// Whether a message is about a register of the server itself: feeds are kept there.

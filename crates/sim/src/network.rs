@@ -306,6 +306,7 @@ impl Link {
         if let Some(answer) = mutant::idle(self.0.network.mutant, method, caller.node, &head) {
             return Some(Ok(answer));
         }
+        let head = mutant::request(self.0.network.mutant, method, head, &bulk);
         let said = host
             .serve(|served| async move { served.call(caller, method, head, bulk, answer_limit).await })
             .await?;

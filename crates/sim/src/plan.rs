@@ -17,6 +17,8 @@ pub enum Mutant {
     RefusedCounts,
     /// A drive that lost what it acknowledged goes on with its votes. Found by a scenario.
     KeepsVote,
+    /// A drive that does not vote shows a list what it has. Found by a scenario.
+    NonVotersList,
     /// A record, or a small shard, counts as accepted when its message, or the answer, is lost.
     UnansweredCounts,
     /// A drive answers that it has stored a small shard, and has not.

@@ -286,6 +286,38 @@ async fn a_voter_goes_back(clients: Arc<Clients>) {
     judge(&clients);
 }
 
+/// Of five drives, two miss a write, and one that has it goes back to before it and joins again. A coordinator that does
+/// not know that yet lists with these three: what the one that joins lacks must not be missing from the list.
+async fn a_drive_that_joins_is_listed(clients: Arc<Clients>) {
+    const KEY: u8 = 2;
+    let (back, behind, ahead) = (1, [3, 5], [2, 4]);
+    let cluster = clients.cluster.clone();
+    clients.list(1, &[KEY], 10).await;
+    let Some(host) = cluster.host(drive_id(back)) else { return };
+    let before = host.position();
+    each_link(&cluster, &behind, Network::block);
+    drop(clients.put(0, KEY, 24).await);
+    host.go_back(before);
+    join_again(&clients, &host, "it went back in time").await;
+    each_link(&cluster, &ahead, Network::block);
+    each_link(&cluster, &behind, Network::unblock);
+    for at in [0, 1, 1] {
+        clients.list(at, &[KEY], 10).await;
+    }
+    cluster.network.restore_all();
+    check_recovered(&clients).await;
+    judge(&clients);
+}
+
+/// Found by seed 22020064.
+#[test]
+fn drive_that_joins_confirms_no_list() {
+    let plan = |seed| Plan { drives: 5, ..without_faults(seed) };
+    let found = findings(0..10, plan, a_drive_that_joins_is_listed);
+    assert!(found.is_empty(), "{found:#?}");
+    assert_found(Mutant::NonVotersList, 0..10, plan, a_drive_that_joins_is_listed);
+}
+
 #[test]
 fn drive_that_went_back_joins_before_it_votes() {
     let plan = |seed| Plan { drives: 5, ..without_faults(seed) };
