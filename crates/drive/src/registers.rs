@@ -5,7 +5,6 @@
 //!
 //! Must not depend on: other drives.
 
-use crate::{Error, Result};
 use crate::core::{Core, MAX_UNRESOLVED, Shared};
 use crate::drive::Drive;
 use crate::entry::Register;
@@ -14,6 +13,7 @@ use crate::op::Op;
 use crate::run::{Halt, Lookup, Mode};
 use crate::settle::promise_key;
 use crate::types::{Entry, Fold, Range, ReadReply, Role, Seen};
+use crate::{Error, Result};
 use ashlar_format::{Ballot, GroupId, RegisterKey};
 use bytes::Bytes;
 use std::sync::Arc;

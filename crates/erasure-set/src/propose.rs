@@ -497,7 +497,18 @@ impl<'a> Attempt<'a> {
                         ));
                     }
                     // The drives that had it are gone since they answered: what the others have decides.
-                    return if shown == Some(base.ballot) { Err(why) } else { Ok(None) };
+                    if shown != Some(base.ballot) {
+                        return Ok(None);
+                    }
+                    // A drive lost its shard since it answered, or one that has a shard answered too late. Nobody was told that
+                    // this write is done, so nothing is damaged.
+                    let why = match why {
+                        Error::Corrupt(why) => {
+                            Error::Unavailable(format!("an unfinished write cannot be finished now: {why}"))
+                        }
+                        why => why,
+                    };
+                    return Err(why);
                 }
                 // The data is safe now: the record continues as a plain one.
                 self.complete(Some(&base)).await?;

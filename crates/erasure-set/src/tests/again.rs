@@ -515,3 +515,33 @@ async fn base_whose_only_drive_is_lost_is_not_damage() {
     assert_eq!(rig.get("x").await.unwrap().unwrap(), b"another one");
     rig.close().await;
 }
+
+/// A record that two drives have, and that is not chosen, is being completed by an update when they lose its shards. Nobody was told that it is stored, so this is no damage: the update asks for patience.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unfinished_write_without_its_shards_is_not_damage() {
+    let rig = Rig::with(2, 3, 1, |o| o.sole = false).await;
+    let second = other(&rig);
+    only(&second, &[0, 1]);
+    assert!(put(&second, "x", b"a small body").await.is_err(), "two drives have it");
+    holds(&rig.sets, 0, 2, Ballot::ZERO).await;
+    holds(&rig.sets, 1, 2, Ballot::ZERO).await;
+    let held = rig.sets.inner.gate.hold_mending.lock().await;
+    let update = put(&rig.sets, "x", b"another one");
+    let loss = async {
+        while rig.sets.inner.gate.mended.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        for slot in [0, 1] {
+            let drive = rig.sets.drives().into_iter().find(|d| d.label().drive == drive_id(slot, 0)).unwrap();
+            let shards = drive.shards(None, 100).await.unwrap();
+            assert_eq!(shards.len(), 1);
+            drive.discard(GroupId::new(0, 0), u32::MAX, &[(shards[0].write_id, shards[0].index)]);
+            drive.flush().await.unwrap();
+            assert!(drive.shards(None, 100).await.unwrap().is_empty(), "the shard is dropped");
+        }
+        drop(held);
+    };
+    let (done, ()) = tokio::join!(update, loss);
+    assert!(matches!(done, Err(Error::Unavailable(_))), "{done:?}");
+    rig.close().await;
+}
