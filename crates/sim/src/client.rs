@@ -32,6 +32,9 @@ pub const PLAIN: &str = "plain";
 pub const VERSIONED: &str = "versions";
 /// How long a client waits for an answer.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+/// The same for a sweep, which is a job of a node and makes many calls one after another: while no voter can be spared and every tenth exchange
+/// is lost, each of them takes seconds.
+pub const SWEEP_PATIENCE: Duration = Duration::from_secs(600);
 
 /// Milliseconds of a day.
 const DAY_MS: i64 = 24 * 3600 * 1000;
@@ -152,17 +155,31 @@ impl Clients {
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
+        self.within(PATIENCE, coordinator, what, work).await
+    }
+
+    async fn within<T, F>(
+        &self,
+        patience: Duration,
+        coordinator: usize,
+        what: &str,
+        work: impl FnOnce(Store) -> F,
+    ) -> Outcome<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
         let Some(c) = self.cluster.coordinator(coordinator) else {
             return Outcome::NoEffect("it is down".to_owned());
         };
         let work = work(c.store.clone());
         drop(c.store);
         let task = spawn_in(c.process, "call", work);
-        let done = timeout(PATIENCE, task).await;
+        let done = timeout(patience, task).await;
         self.cluster.network.while_paused(coordinator).await;
         let outcome = match done {
             Err(_) => {
-                self.report(format!("{what} at coordinator {coordinator} was not answered in {PATIENCE:?}"));
+                self.report(format!("{what} at coordinator {coordinator} was not answered in {patience:?}"));
                 Outcome::Unknown("no answer".to_owned())
             }
             Ok(Err(_)) => Outcome::Unknown("the coordinator crashed".to_owned()),
@@ -305,7 +322,7 @@ impl Clients {
         let early = self.cluster.plan.mutant == Some(Mutant::SweepsEarly);
         let ahead = if early { 2 * DAY_MS } else { 0 };
         let work = move |s: Store| async move { s.sweep(wall_ms() + ahead).await };
-        let outcome = self.at(at, "sweep", work).await;
+        let outcome = self.within(SWEEP_PATIENCE, at, "sweep", work).await;
         self.cluster.note(|| format!("  swept: {outcome:?}"));
     }
 
