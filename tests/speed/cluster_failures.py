@@ -21,25 +21,10 @@ import time
 from urllib.parse import urlsplit
 
 import cluster
-from botocore.auth import S3SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials
+from signing import signed
 
 CLIENTS, BODY = 6, b"x" * 4096
 SLOW = 0.5
-
-
-class Unsigned(S3SigV4Auth):
-    """Bodies are not part of the signature: the client is to cost little."""
-
-    def _should_sha256_sign_payload(self, request):
-        return False
-
-
-def signed(method, url):
-    request = AWSRequest(method, url)
-    Unsigned(Credentials(*cluster.ROOT), "s3", "us-east-1").add_auth(request)
-    return dict(request.headers)
 
 
 class Client(threading.Thread):
@@ -53,7 +38,7 @@ class Client(threading.Thread):
     def run(self):
         at = urlsplit(self.url)
         connection = http.client.HTTPConnection(at.netloc, timeout=30)
-        heads = {method: signed(method, self.url) for method in ("PUT", "GET")}
+        heads = {method: signed(cluster.ROOT, method, self.url) for method in ("PUT", "GET")}
         while not self.ends.is_set():
             for method, head in heads.items():
                 began = time.monotonic()
@@ -73,7 +58,7 @@ class Client(threading.Thread):
 def make_bucket(endpoint):
     url = f"{endpoint}/speed-bucket"
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
-    connection.request("PUT", urlsplit(url).path, headers=signed("PUT", url))
+    connection.request("PUT", urlsplit(url).path, headers=signed(cluster.ROOT, "PUT", url))
     answer = connection.getresponse()
     assert answer.status == 200, answer.read()
 

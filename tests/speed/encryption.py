@@ -14,27 +14,17 @@ import random
 import statistics
 import sys
 
-from botocore.auth import S3SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials
-
 from server import ROOT, Server
+from signing import signed
 
 CONNECTIONS = 2
 SIZE = 10 << 20
 SSE = {"x-amz-server-side-encryption": "AES256"}
 
 
-class Unsigned(S3SigV4Auth):
-    def _should_sha256_sign_payload(self, request):
-        return False
-
-
 def wire(base, method, path, length=0, headers=None):
-    request = AWSRequest(method, base + path, headers=headers or {})
-    Unsigned(Credentials(*ROOT), "s3", "us-east-1").add_auth(request)
     lines = [f"{method} {path} HTTP/1.1", f"Host: {base.split('//')[1]}", f"Content-Length: {length}"]
-    return "\r\n".join(lines + [f"{k}: {v}" for k, v in request.headers.items()]).encode() + b"\r\n\r\n"
+    return "\r\n".join(lines + [f"{k}: {v}" for k, v in signed(ROOT, method, base + path, headers).items()]).encode() + b"\r\n\r\n"
 
 
 def main():

@@ -263,9 +263,8 @@ fn note_outlives_the_segments_that_compaction_removes() {
     }
 }
 
-/// While the journal has no space, the records wait; that the drive is closed does not wait for them.
-#[test]
-fn records_wait_while_the_journal_has_no_space() {
+/// A drive whose journal notes the active extent segment and has no room for one more batch.
+fn without_space() -> (SimDisk, Options, Drive) {
     let mut o = small_options();
     o.reserve_bytes = 0;
     let (disk, _, d) = sim_drive(&o);
@@ -275,6 +274,13 @@ fn records_wait_while_the_journal_has_no_space() {
     let accept = |k| one(&d, |d, done| d.accept(accept_of(k, ballot(2), b"a record"), done));
     let refused = (1..100).map(accept).find_map(|(outcome, error)| error.filter(|_| outcome.ok == 0));
     assert_eq!(refused, Some(Error::Full));
+    (disk, o, d)
+}
+
+/// While the journal has no space, the records wait; that the drive is closed does not wait for them.
+#[test]
+fn records_wait_while_the_journal_has_no_space() {
+    let (disk, o, d) = without_space();
     assert_eq!(stage(&d, 1).outcome().ok, 1);
     let batches = d.stats().batches;
     for _ in 0..3 {
@@ -295,14 +301,7 @@ fn records_wait_while_the_journal_has_no_space() {
 /// cut, and its records wait until there is room.
 #[test]
 fn drive_without_space_opens() {
-    let mut o = small_options();
-    o.reserve_bytes = 0;
-    let (disk, _, d) = sim_drive(&o);
-    assert_eq!(stage(&d, 1000).outcome().ok, 0);
-    d.pump();
-    disk.set_limit(disk.used());
-    let accept = |k| one(&d, |d, done| d.accept(accept_of(k, ballot(2), b"a record"), done));
-    assert!((1..100).any(|k| accept(k).0.ok == 0), "the journal is full");
+    let (disk, o, d) = without_space();
     for id in [1, 2] {
         assert_eq!(stage(&d, id).outcome().ok, 1);
     }

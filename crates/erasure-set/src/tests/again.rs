@@ -5,6 +5,7 @@ use crate::tests::back::purged;
 use crate::tests::basic::{census, quiet};
 use crate::tests::{Rig, body, delete, drive_id, in_epoch, key, put, shut, summary};
 use crate::{Decision, Options, Register, Sets};
+use ashlar_drive::Drive;
 use ashlar_format::{Ballot, Body, GroupId, Record};
 use ashlar_machine::BufferPool;
 
@@ -75,9 +76,20 @@ fn only(sets: &Sets, slots: &[u8]) {
     sets.inner.gate.set(Some((u64::MAX, slots.iter().fold(0, |b, s| b | 1 << s))));
 }
 
+fn drive(sets: &Sets, slot: u8) -> Drive {
+    sets.drives().into_iter().find(|d| d.label().drive == drive_id(slot, 0)).unwrap()
+}
+
+/// Waits until an update is about to make the missing shards of its base.
+async fn until_mending(sets: &Sets) {
+    while sets.inner.gate.mended.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
 /// Waits until the drive in a slot has a record with a ballot of `node`: the attempt has ended by then.
 async fn holds(sets: &Sets, slot: u8, node: u16, above: Ballot) {
-    let drive = sets.drives().into_iter().find(|d| d.label().drive == drive_id(slot, 0)).unwrap();
+    let drive = drive(sets, slot);
     for _ in 0..2000 {
         let seen = drive.read(&key(sets, "x"), false, u32::MAX).await.unwrap().accepted;
         if seen.is_some_and(|a| a.ballot.node == node && a.ballot > above) {
@@ -466,9 +478,7 @@ async fn completed_and_replaced(moved: bool) {
     let held = rig.sets.inner.gate.hold_mending.lock().await;
     let update = delete(&rig.sets, "x");
     let others = async {
-        while rig.sets.inner.gate.mended.load(std::sync::atomic::Ordering::Relaxed) == 0 {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
+        until_mending(&rig.sets).await;
         delete(&second, "x").await.unwrap();
         quiet(&second).await;
         let began = std::time::Instant::now();
@@ -504,9 +514,7 @@ async fn base_whose_only_drive_is_lost_is_not_damage() {
     let held = rig.sets.inner.gate.hold_mending.lock().await;
     let update = put(&rig.sets, "x", b"another one");
     let loss = async {
-        while rig.sets.inner.gate.mended.load(std::sync::atomic::Ordering::Relaxed) == 0 {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
+        until_mending(&rig.sets).await;
         shut(&rig.sets.detach(drive_id(0, 0)).unwrap()).await;
         drop(held);
     };
@@ -528,11 +536,9 @@ async fn unfinished_write_without_its_shards_is_not_damage() {
     let held = rig.sets.inner.gate.hold_mending.lock().await;
     let update = put(&rig.sets, "x", b"another one");
     let loss = async {
-        while rig.sets.inner.gate.mended.load(std::sync::atomic::Ordering::Relaxed) == 0 {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
+        until_mending(&rig.sets).await;
         for slot in [0, 1] {
-            let drive = rig.sets.drives().into_iter().find(|d| d.label().drive == drive_id(slot, 0)).unwrap();
+            let drive = drive(&rig.sets, slot);
             let shards = drive.shards(None, 100).await.unwrap();
             assert_eq!(shards.len(), 1);
             drive.discard(GroupId::new(0, 0), u32::MAX, &[(shards[0].write_id, shards[0].index)]);
