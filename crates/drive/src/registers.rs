@@ -358,3 +358,81 @@ fn reply(
         }),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Label, Options};
+    use ashlar_format::{BucketId, DeploymentId, DriveId, Space};
+    use ashlar_machine::{BufferPool, Folder, SimDisk};
+
+    const GROUP: GroupId = GroupId::new(0, 0);
+
+    /// A drive that holds [`GROUP`] and does not vote in it.
+    fn joining() -> (SimDisk, Drive) {
+        let disk = SimDisk::new(256 << 20);
+        let folder = Folder::simulated(&disk, None);
+        let label = Label { deployment: DeploymentId([7; 16]), drive: DriveId([1; 16]), created_ms: 0 };
+        crate::format_folder(&folder, &label, &[(GROUP, Role::Joining)], 64 << 10).unwrap();
+        let mut o = Options::new(BufferPool::new(64 << 20));
+        (o.segment_bytes, o.journal_segment_bytes, o.reserve_bytes) = (1 << 20, 64 << 10, 1 << 20);
+        let d = Drive::open_folder(&folder, &o, false).unwrap();
+        (disk, d)
+    }
+
+    fn begin_to_vote(d: &Drive) {
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        let mut joined = std::pin::pin!(d.joined(GROUP, 0));
+        for _ in 0..100 {
+            if joined.as_mut().poll(&mut cx).is_ready() {
+                assert_eq!(d.role(GROUP), Some(Role::Voter));
+                return;
+            }
+            d.pump();
+        }
+        panic!("it did not begin to vote");
+    }
+
+    fn key() -> RegisterKey {
+        RegisterKey::new(GROUP, Space::Object, BucketId([1; 16]), b"k")
+    }
+
+    /// What was seen before the drive voted may lack what it accepted elsewhere in the meantime: it counts for no quorum.
+    #[test]
+    fn read_that_begins_before_the_drive_votes_is_no_vote() {
+        let (_disk, d) = joining();
+        let before = d.shared.standing(GROUP);
+        let found = d.shared.read_register(&key(), true, Mode::Wait).map_err(must).unwrap();
+        begin_to_vote(&d);
+        assert!(!reply(&d.shared, &key(), found, before, 0).unwrap().voter);
+        assert!(d.read_now(&key(), true, 0).unwrap().unwrap().voter, "one that begins now");
+    }
+
+    /// The role is a voter's at the beginning and at the end, but not throughout: the drive lost its vote and got it back.
+    #[test]
+    fn read_during_which_the_drive_votes_again_is_no_vote() {
+        let (_disk, d) = joining();
+        begin_to_vote(&d);
+        let before = d.shared.standing(GROUP);
+        d.shared.core.lock().groups.distrust();
+        begin_to_vote(&d);
+        assert!(!reply(&d.shared, &key(), None, before, 0).unwrap().voter);
+    }
+
+    #[test]
+    fn list_during_which_the_drive_begins_to_vote_is_none() {
+        let (_disk, d) = joining();
+        let (from, to) = (GROUP.to_bytes(), GROUP.next().unwrap().to_bytes());
+        let range: Part<'_> = (&from, &to, 0);
+        let scan = || d.shared.scan((&from, &to), None, 10, Mode::Wait);
+        assert!(matches!(d.shared.listed([range], scan), Err(Halt::Failed(Error::NotHeld(_)))));
+        let inspected = (range.0, range.1, u32::MAX);
+        let overtaken = d.shared.listed([inspected], || {
+            let found = scan();
+            begin_to_vote(&d);
+            found
+        });
+        assert!(matches!(overtaken, Err(Halt::Failed(Error::Offline(_)))));
+        assert!(matches!(d.shared.listed([range], scan), Ok(found) if found.is_empty()));
+    }
+}
