@@ -1,28 +1,52 @@
-//! CPU per operation of drives: `speed [folder ...] [--ops N] [--drives N]
+//! CPU per operation of drives: `speed [folder ...] [--ops N] [--drives N] [--ring] [--spread] [--writers N]
 //! [--only stage,accept,one-sync,read,large]`.
 //!
-//! Makes one and four drives under each folder (default: /dev/shm and the working directory),
+//! Makes one and four drives under each folder (default: /dev/shm and the working directory), or with `--spread` one under each,
 //! keeps 8 writers busy, and prints CPU microseconds (user + system, whole process) per operation
-//! and drive, wall time, and how many operations shared a flush.
+//! and drive, that of all threads of the kernel, voluntary task switches, wall time, and how many operations shared a flush.
+//! `--ring`: with io_uring.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it runs in real time")]
 
-use ashlar_drive::{Accept, Check, Drive, Inline, InlineShard, Label, Options, Role, Tally};
+use ashlar_drive::{Accept, Check, Drive, Inline, InlineShard, Label, Options, Role, Tally, start_ring};
 use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, GroupId, RegisterKey, Space, WriteId};
 use ashlar_machine::BufferPool;
 use bytes::Bytes;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-const WRITERS: u64 = 8;
+/// Tasks.
+static WRITERS: AtomicU64 = AtomicU64::new(8);
 
 fn cpu_us() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("proc");
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
     let ticks: f64 = fields[11].parse::<f64>().unwrap_or(0.0) + fields[12].parse::<f64>().unwrap_or(0.0);
     ticks * 10_000.0
+}
+
+/// CPU of the threads of the kernel, in microseconds: those of the file system and the block layer, and others that work meanwhile.
+fn kernel_us() -> f64 {
+    let mut all = 0.0;
+    for process in std::fs::read_dir("/proc").expect("proc").flatten() {
+        let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+        let mut fields = stat.rsplit(')').next().unwrap_or("").split_whitespace();
+        if fields.nth(1) == Some("2") && !stat.contains("damon") {
+            let time = std::fs::read_to_string(process.path().join("schedstat")).unwrap_or_default();
+            all += time.split(' ').next().and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0) / 1e3;
+        }
+    }
+    all
+}
+
+/// Voluntary task switches of the threads of this process.
+fn switches() -> f64 {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("proc").flatten();
+    let of = |status: String| {
+        status.lines().find_map(|l| l.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<f64>().ok())
+    };
+    tasks.filter_map(|t| of(std::fs::read_to_string(t.path().join("status")).ok()?)).sum()
 }
 
 fn key(i: u64) -> RegisterKey {
@@ -41,23 +65,35 @@ fn id(i: u64) -> WriteId {
     WriteId(b)
 }
 
-fn report(what: &str, n: u64, drives: &[Drive], before: (f64, Instant, Vec<ashlar_drive::Stats>)) {
+struct Begun {
+    cpu: f64,
+    kernel: f64,
+    switches: f64,
+    at: Instant,
+    stats: Vec<ashlar_drive::Stats>,
+}
+
+fn report(what: &str, n: u64, drives: &[Drive], before: Begun) {
     let per = |x: f64| x / n as f64 / drives.len() as f64;
+    let took = before.at.elapsed().as_secs_f64();
     let (batches, syncs): (u64, u64) = drives
         .iter()
-        .zip(&before.2)
+        .zip(&before.stats)
         .map(|(d, b)| (d.stats().batches - b.batches, d.stats().syncs - b.syncs))
         .fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
     println!(
-        "  {what:<28} {:7.2} CPU us/op/drive   {:8.0} op/s   {:.2} batches/op/drive {syncs} syncs",
-        per(cpu_us() - before.0),
-        n as f64 / before.1.elapsed().as_secs_f64(),
+        "  {what:<28} {:7.2} CPU us/op/drive {:7.2} of the kernel {:5.2} switches {:8.0} op/s   {:.2} batches/op/drive {syncs} syncs",
+        per(cpu_us() - before.cpu),
+        per(kernel_us() - before.kernel),
+        per(switches() - before.switches),
+        n as f64 / took,
         per(batches as f64),
     );
 }
 
-fn begin(drives: &[Drive]) -> (f64, Instant, Vec<ashlar_drive::Stats>) {
-    (cpu_us(), Instant::now(), drives.iter().map(Drive::stats).collect())
+fn begin(drives: &[Drive]) -> Begun {
+    let stats = drives.iter().map(Drive::stats).collect();
+    Begun { cpu: cpu_us(), kernel: kernel_us(), switches: switches(), at: Instant::now(), stats }
 }
 
 async fn writers<F, Fut>(n: u64, f: F)
@@ -67,7 +103,7 @@ where
 {
     let f = Arc::new(f);
     let next = Arc::new(AtomicU64::new(0));
-    let tasks: Vec<_> = (0..WRITERS)
+    let tasks: Vec<_> = (0..WRITERS.load(Ordering::Relaxed))
         .map(|_| {
             let (f, next) = (f.clone(), next.clone());
             tokio::spawn(async move {
@@ -86,14 +122,19 @@ where
     }
 }
 
-async fn measure(folder: &Path, count: u8, ops: u64, only: &str) {
-    let dir = tempfile::Builder::new().prefix("ashlar-speed").tempdir_in(folder).expect("folder");
+/// Drive `n` is under the folder `n`, counted round.
+async fn measure(folders: &[String], count: u8, ops: u64, only: &str, by_ring: bool) {
+    let dirs: Vec<_> = folders
+        .iter()
+        .map(|f| tempfile::Builder::new().prefix("ashlar-speed").tempdir_in(f).expect("folder"))
+        .collect();
     let mut options = Options::new(BufferPool::new(256 << 20));
     options.strict = true;
+    options.ring = by_ring.then(|| start_ring().expect("io_uring"));
     let drives: Arc<Vec<Drive>> = Arc::new(
         (0..count)
             .map(|n| {
-                let path = dir.path().join(format!("d{n}"));
+                let path = dirs[usize::from(n) % dirs.len()].path().join(format!("d{n}"));
                 std::fs::create_dir(&path).expect("drive folder");
                 let label =
                     Label { deployment: DeploymentId([1; 16]), drive: DriveId([n + 1; 16]), created_ms: 0 };
@@ -102,7 +143,7 @@ async fn measure(folder: &Path, count: u8, ops: u64, only: &str) {
             })
             .collect(),
     );
-    println!("{} drive(s) in {}", count, folder.display());
+    println!("{count} drive(s) in {}{}", folders.join(" "), if by_ring { ", by io_uring" } else { "" });
     let data = Bytes::from(vec![0x5a; 4096]);
     let record = Bytes::from(vec![0x3c; 500]);
     let summary = Bytes::from(vec![1; 60]);
@@ -252,10 +293,13 @@ async fn measure(folder: &Path, count: u8, ops: u64, only: &str) {
     for d in drives.iter() {
         d.close().await;
     }
-    println!("  close {:.0} ms, {:.0} ms CPU", b.1.elapsed().as_secs_f64() * 1e3, (cpu_us() - b.0) / 1e3);
+    println!("  close {:.0} ms, {:.0} ms CPU", b.at.elapsed().as_secs_f64() * 1e3, (cpu_us() - b.cpu) / 1e3);
     drop(drives);
     let t = Instant::now();
-    let d = Drive::open(&dir.path().join("d0"), &options).expect("reopen");
+    let d = Drive::open(&dirs[0].path().join("d0"), &options).expect("reopen");
+    if let Some(ring) = &options.ring {
+        println!("  calls of the ring: {:?} done and left to threads", ring.counts());
+    }
     println!("  reopen {:.0} ms, index {} KiB", t.elapsed().as_secs_f64() * 1e3, d.stats().index_bytes >> 10);
 }
 
@@ -264,12 +308,20 @@ fn main() {
     let mut ops = 50_000;
     let mut only = String::new();
     let mut counts = vec![1, 4];
+    let (mut by_ring, mut spread) = (false, false);
     let mut args = std::env::args().skip(1);
     while let Some(a) = args.next() {
         if a == "--ops" {
             ops = args.next().and_then(|n| n.parse().ok()).unwrap_or(ops);
         } else if a == "--only" {
             only = args.next().unwrap_or_default();
+        } else if a == "--ring" {
+            by_ring = true;
+        } else if a == "--spread" {
+            spread = true;
+        } else if a == "--writers" {
+            let n = args.next().and_then(|n| n.parse().ok()).unwrap_or(8);
+            WRITERS.store(n, Ordering::Relaxed);
         } else if a == "--drives" {
             counts = vec![args.next().and_then(|n| n.parse().ok()).unwrap_or(1)];
         } else {
@@ -281,9 +333,9 @@ fn main() {
     }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("runtime");
-    for f in &folders {
+    for f in folders.chunks(if spread { folders.len() } else { 1 }) {
         for count in &counts {
-            runtime.block_on(measure(Path::new(f), *count, ops, &only));
+            runtime.block_on(measure(f, *count, ops, &only, by_ring));
         }
     }
 }

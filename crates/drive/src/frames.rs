@@ -12,7 +12,7 @@ use crate::index::must;
 use crate::run::{Halt, Lookup, Mode};
 use crate::{Error, Result};
 use ashlar_format::frame::{self, Layout, PAGE, ShardId};
-use ashlar_machine::{Buf, DiskFile};
+use ashlar_machine::{Buf, DiskFile, Ended, NotBegun};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -22,6 +22,8 @@ use std::sync::atomic::Ordering;
 
 /// Frames of this size or more bypass the page cache.
 const DIRECT_FRAME: usize = 64 << 10;
+/// Most bytes that are read without a thread of the drive: for more, the thread is worth its cost, because it also checks them.
+const MOST_BY_RING: usize = 1 << 20;
 
 /// Who checks that the bytes are those that were written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -159,8 +161,22 @@ impl ShardReader {
         let table = e.table.lock().clone();
         let at_end = n + count == self.frames();
         let run = Run { first: n, count, table: check == Check::Drive && table.is_none() && at_end };
-        let buf = e.shared.options.pool.get(run.bytes(e.layout)).await;
+        let mut buf = e.shared.options.pool.get(run.bytes(e.layout)).await;
         let (file, region, layout, id) = (e.file.clone(), e.region, e.layout, e.id);
+        let needs_table = check == Check::Drive && table.is_none() && !run.table;
+        if buf.len() <= MOST_BY_RING && !needs_table && e.is_direct(n) {
+            match e.read_by_ring(n, buf).await? {
+                Ok(read) => {
+                    let (frames, table) =
+                        e.shared.checked_run(layout, id, run, table, check, read).map_err(must)?;
+                    if table.is_some() {
+                        *e.table.lock() = table;
+                    }
+                    return Ok(frames);
+                }
+                Err(unread) => buf = unread,
+            }
+        }
         let read = move |s: &Arc<Shared>| {
             s.readable()?;
             s.read_run(&file, region, layout, id, run, table, check, buf).map_err(must)
@@ -285,6 +301,33 @@ impl InExtent {
         s.read_frame(&self.file, self.region, self.layout, self.id, n, table, buf, Mode::Now)
     }
 
+    /// Fills a buffer from frame `n` on without a thread that waits, if the ring can: otherwise gives it back.
+    async fn read_by_ring(&self, n: u32, buf: Buf) -> Result<std::result::Result<Buf, Buf>> {
+        let s = &self.shared;
+        // A hard disk reads in the order of places; a drive that does not answer gets no more.
+        let usable = s.threads && !s.hard_disk.is() && s.stalled().is_none();
+        let Some(ring) = s.options.ring.as_ref().filter(|_| usable) else { return Ok(Err(buf)) };
+        self.shared.readable()?;
+        let (tx, rx) = tokio::sync::oneshot::channel();
+        let at = self.region.offset + self.layout.frame_at(u64::from(n));
+        // A caller that stops waiting leaves the buffer to the ring.
+        let done = Box::new(move |buf, how| drop(tx.send((buf, how))));
+        if let Err(NotBegun(buf, _)) = ring.read(&self.file, buf, at, done) {
+            return Ok(Err(buf));
+        }
+        let Ok((buf, how)) = rx.await else { return Err(Error::Offline("closing")) };
+        match how {
+            Ended::NotNow => return Ok(Err(buf)),
+            Ended::Failed(e) => {
+                self.shared.counters.reads.fetch_add(1, Ordering::Relaxed);
+                return Err(must(self.shared.read_failed(self.region.segment, &e)));
+            }
+            Ended::Done => {}
+        }
+        self.shared.counters.reads.fetch_add(1, Ordering::Relaxed);
+        Ok(Ok(buf))
+    }
+
     fn table_now(&self) -> Lookup<Arc<[u8]>> {
         if let Some(t) = self.table.lock().clone() {
             return Ok(t);
@@ -335,6 +378,26 @@ impl Shared {
         let turn = self.read_turn();
         self.read_region(file, region, first, &mut buf, Mode::Wait, direct)?;
         drop(turn);
+        let table = match table {
+            None if check == Check::Drive && !run.table => {
+                Some(self.read_table(file, region, layout, id, Mode::Wait)?)
+            }
+            table => table,
+        };
+        self.checked_run(layout, id, run, table, check, buf)
+    }
+
+    /// Checks the frames that were read into `buf`, if requested; `table`: the hashes, if they are in memory. They are there or in `buf`.
+    fn checked_run(
+        &self,
+        layout: Layout,
+        id: ShardId,
+        run: Run,
+        table: Option<Arc<[u8]>>,
+        check: Check,
+        buf: Buf,
+    ) -> Lookup<(Frames, Option<Arc<[u8]>>)> {
+        let first = layout.frame_at(u64::from(run.first));
         let place = |n: u32| -> Range<usize> {
             let at = (layout.frame_at(u64::from(n)) - first) as usize;
             at..at + layout.frame_len(u64::from(n))
@@ -345,10 +408,7 @@ impl Shared {
             (Check::Drive, table) => {
                 let table = match table {
                     Some(t) => t,
-                    None if run.table => {
-                        self.check_table(id, layout, &buf[(layout.table_at() - first) as usize..])?
-                    }
-                    None => self.read_table(file, region, layout, id, Mode::Wait)?,
+                    None => self.check_table(id, layout, &buf[(layout.table_at() - first) as usize..])?,
                 };
                 let bytes: SmallVec<[&[u8]; 2]> = frames.clone().map(|n| &buf[place(n)]).collect();
                 self.check_frames(id, layout, run.first, &bytes, &table)?;

@@ -62,6 +62,7 @@ mod recycle;
 mod registers;
 mod remote;
 mod replay;
+mod ring;
 mod run;
 mod scan;
 mod search;
@@ -91,6 +92,7 @@ pub use probe::{format_folder, probe_folder};
 pub use remote::{
     Answer, Later, ReadWithShard, Remote, RemoteReader, RemoteWriter, Request, Status, WantedShards,
 };
+pub use ring::start_ring;
 pub use shard_handle::{ReaderHandle, WriterHandle};
 pub use tally::{Completion, Outcome, Tally};
 pub use types::{

@@ -4,7 +4,7 @@
 
 use ashlar_commit::bucket_fence::Deletion;
 use ashlar_format::{Ballot, RegisterKey, WriteId};
-use ashlar_machine::{BufferPool, Faults};
+use ashlar_machine::{BufferPool, Faults, Ring};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +44,8 @@ pub struct Options {
     pub direct: bool,
     /// Threads for data of large shards and for reads that would block.
     pub io_threads: usize,
+    /// What reads shards without threads that wait, where it can: see [`crate::start_ring`].
+    pub ring: Option<Arc<Ring>>,
     /// The device below.
     pub kind: DriveKind,
     /// How often the label, free space and idle work are checked.
@@ -64,6 +66,7 @@ impl Options {
             strict: true,
             direct: true,
             io_threads: 4,
+            ring: None,
             kind: DriveKind::default(),
             tick: Duration::from_secs(1),
         }

@@ -9,11 +9,12 @@ use crate::faults::{Faults, Operation};
 use crate::raw::RawFile;
 use crate::sim::SimFile;
 use crate::space::is_memory;
-use crate::watch::{Call, Watch};
+use crate::watch::{Call, Held, Watch};
 use crate::whole::{read_full, write_full};
 use rustix::fs::{FallocateFlags, OFlags};
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::Arc;
 
 /// A file with positioned reads and writes.
@@ -81,6 +82,25 @@ impl DiskFile {
     /// Records a call until the result is dropped.
     fn call(&self) -> Option<Call<'_>> {
         self.watch.as_deref().map(Watch::call)
+    }
+
+    /// The descriptor for calls of a [`crate::Ring`]; `None` if it must not be used: without direct I/O, and while faults are injected,
+    /// which are those of the functions below.
+    pub(crate) fn ring_descriptor(&self) -> Option<RawFd> {
+        match &self.medium {
+            Medium::Real { direct: Some(f), .. } if !self.faults.as_ref().is_some_and(|f| f.is_armed()) => {
+                Some(f.as_raw_fd())
+            }
+            _ => None,
+        }
+    }
+
+    /// Records a call of a [`crate::Ring`] until the result is dropped.
+    ///
+    /// # Errors
+    /// Too many are recorded.
+    pub(crate) fn hold(&self) -> Result<Option<Held>, ()> {
+        self.watch.as_ref().map(|w| w.hold().ok_or(())).transpose()
     }
 
     /// True when writes bypass the page cache.

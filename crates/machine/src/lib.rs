@@ -7,6 +7,7 @@
 //! * [`RawDevice`]: a device that files are kept on without a file system.
 //! * [`SimDisk`], [`Crash`]: a disk in memory that logs every write, for crash tests.
 //! * [`IoPool`]: the few threads of one drive, so that a hung drive never blocks another.
+//! * [`Ring`]: reads and durable writes without a thread that waits.
 //! * [`Watch`]: how long the calls of a drive have been in progress.
 //! * [`tune_socket`]: options of connections between nodes.
 //! * [`UblkControl`], [`UblkChannel`], [`UblkQueue`]: block devices of the kernel whose requests this process executes.
@@ -29,6 +30,7 @@ mod folder;
 mod pool;
 mod process;
 mod raw;
+mod ring;
 mod sim;
 mod socket;
 mod space;
@@ -48,6 +50,7 @@ pub use process::raise_open_files;
 #[doc(hidden)]
 pub use raw::fuzzed as fuzzed_store;
 pub use raw::{OtherDevices, RawDevice, is_other_device, use_other_devices};
+pub use ring::{AtEnd, Ended, NotBegun, Ring};
 pub use sim::{Crash, SimDisk};
 pub use socket::tune_socket;
 pub use space::{FileSystem, Space};

@@ -5,16 +5,17 @@
 //! tells whether a drive hangs.
 //!
 //! Invariants: recording takes no lock and never makes a call fail; calls beyond [`MAX_CALLS`] at once are
-//! not recorded (a drive has fewer threads).
+//! not recorded (a drive has fewer threads), and those of a [`crate::Ring`] are then not begun.
 //!
 //! Must not depend on: what the calls do.
 
 use ashlar_environment::time::Instant;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Most recorded calls.
-const MAX_CALLS: usize = 16;
+const MAX_CALLS: usize = 64;
 
 /// The calls of one drive in progress.
 pub struct Watch {
@@ -25,6 +26,12 @@ pub struct Watch {
 
 /// A recorded call, which ends when this is dropped.
 pub struct Call<'a>(Option<&'a AtomicU64>);
+
+/// A recorded call that ends on another thread, when this is dropped.
+pub(crate) struct Held {
+    watch: Arc<Watch>,
+    place: usize,
+}
 
 impl Default for Watch {
     fn default() -> Watch {
@@ -45,12 +52,20 @@ impl Watch {
 
     /// Records the begin of a call.
     pub fn call(&self) -> Call<'_> {
+        Call(self.begin().map(|place| &self.since[place]))
+    }
+
+    /// Records the begin of a call that ends on another thread. `None`: as many as can be recorded are in progress.
+    pub(crate) fn hold(self: &Arc<Watch>) -> Option<Held> {
+        self.begin().map(|place| Held { watch: self.clone(), place })
+    }
+
+    fn begin(&self) -> Option<usize> {
         let now = self.now();
-        let free = self.since.iter().find(|place| {
+        self.since.iter().position(|place| {
             place.load(Ordering::Relaxed) == 0
                 && place.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        });
-        Call(free)
+        })
     }
 
     /// The age of the oldest call in progress; zero if there is none.
@@ -78,6 +93,12 @@ impl Drop for Call<'_> {
     }
 }
 
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.watch.since[self.place].store(0, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +116,19 @@ mod tests {
         assert!(w.oldest() >= Duration::from_millis(5));
         drop(first);
         assert_eq!((w.oldest(), w.under_way()), (Duration::ZERO, 0));
+    }
+
+    #[test]
+    fn held_call_counts_until_it_is_dropped_elsewhere() {
+        let w = Arc::new(Watch::new());
+        let held = w.hold().unwrap();
+        assert_eq!(w.under_way(), 1);
+        std::thread::spawn(move || drop(held)).join().unwrap();
+        assert_eq!(w.under_way(), 0);
+        let all: Vec<_> = (0..MAX_CALLS).map(|_| w.hold().unwrap()).collect();
+        assert!(w.hold().is_none());
+        drop(all);
+        assert!(w.hold().is_some());
     }
 
     #[test]

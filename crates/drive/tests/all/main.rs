@@ -16,5 +16,6 @@ mod hard_disks;
 mod kinds;
 mod late;
 mod older;
+mod rings;
 mod space;
 mod unnamed;
