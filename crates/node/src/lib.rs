@@ -76,7 +76,8 @@ mod start_folders;
 mod told_control;
 mod turns;
 
-pub use ashlar_drive::DriveKind;
+pub use ashlar_drive::{DriveKind, start_ring};
+pub use ashlar_machine::Ring;
 pub use cluster_start::{ClusterPlan, token_hash};
 pub use member::Member;
 pub use node::{DriveFolder, Node};

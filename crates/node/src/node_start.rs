@@ -17,7 +17,7 @@ use ashlar_duties::Duties;
 use ashlar_erasure_set::{Options as SetOptions, Sets};
 use ashlar_format::DeploymentId;
 use ashlar_iam::Root as Credential;
-use ashlar_machine::{BufferPool, Folder};
+use ashlar_machine::{BufferPool, Folder, Ring};
 use ashlar_object::Store;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -53,6 +53,8 @@ pub struct Plan {
     pub memory: u64,
     /// What the drives are on.
     pub drive_kind: DriveKind,
+    /// What reads them without threads that wait, if anything does.
+    pub ring: Option<Arc<Ring>>,
     /// The limits on memory that slow clients hold.
     pub limits: ashlar_erasure_set::MemoryLimits,
     /// The limits of healing and scrub where no setting is stored.
@@ -204,6 +206,7 @@ pub(crate) fn budget(plan: &Plan, messages: usize) -> (BufferPool, DriveOptions)
     let pool = BufferPool::new((memory / 3 * 2).saturating_sub(messages).max(memory / 3));
     let mut options = DriveOptions::new(pool.clone());
     options.kind = plan.drive_kind;
+    options.ring.clone_from(&plan.ring);
     options.cache_bytes = (memory / 6 / plan.paths.len().max(1)).clamp(1 << 20, options.cache_bytes);
     (pool, options)
 }

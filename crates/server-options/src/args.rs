@@ -71,6 +71,9 @@ pub struct Args {
     /// the kernel says rotates is a hard disk if its flushes, or reads at other places, take milliseconds.
     #[arg(long, value_enum, default_value = "auto", env = "ASHLAR_DRIVE_KIND", help_heading = RESOURCES)]
     pub drive_kind: DriveKindName,
+    /// Whether shards of large objects are read by io_uring, without threads that wait, where the kernel permits it.
+    #[arg(long, value_enum, default_value = "auto", env = "ASHLAR_IO_URING", help_heading = RESOURCES)]
+    pub io_uring: IoUring,
     /// Worker threads; one per processor by default.
     #[arg(long, value_name = "N", env = "ASHLAR_THREADS", help_heading = RESOURCES)]
     pub threads: Option<usize>,
@@ -128,6 +131,14 @@ impl DriveKindName {
             DriveKindName::Hdd => DriveKind::Hdd,
         }
     }
+}
+
+/// Whether io_uring is used.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "a comment would make the help a list of the two words")]
+pub enum IoUring {
+    Auto,
+    Off,
 }
 
 /// On or off.

@@ -23,11 +23,12 @@ use ashlar_iam::Iam;
 use ashlar_idp::Idp;
 use ashlar_node::kms::Configured;
 use ashlar_node::{
-    Node, Plan, Started, background, clock, control_members, credentials, deployments, drive_discovery,
+    Node, Plan, Ring, Started, background, clock, control_members, credentials, deployments, drive_discovery,
     drive_monitor, evacuation, heal_limits, let_go, level_follow, lifecycle, map_follow, rollback,
+    start_ring,
 };
 use ashlar_s3::{Config, Context, Keys, Notifications, Origins, Service, Verifier};
-use ashlar_server_options::args::{Args, Switch};
+use ashlar_server_options::args::{Args, IoUring, Switch};
 use ashlar_server_options::banner::Banner;
 use ashlar_server_options::region::Region;
 use ashlar_server_options::{cluster, env_file, environment, logs, minio_environment, tls};
@@ -85,6 +86,24 @@ pub fn run(args: Args, json: bool, colour: bool) -> ExitCode {
         Ok(Shutdown::Restart) => fail(&env_file::restart()),
         Ok(Shutdown::No | Shutdown::Stop) => ExitCode::SUCCESS,
         Err(why) => fail(&why),
+    }
+}
+
+/// What reads drives without threads that wait; the log says if nothing does, and why.
+fn ring(wanted: IoUring) -> Option<Arc<Ring>> {
+    if wanted == IoUring::Off {
+        tracing::info!("io_uring is off: threads read the drives");
+        return None;
+    }
+    match start_ring() {
+        Ok(ring) => {
+            tracing::info!("io_uring reads large shards of the drives");
+            Some(ring)
+        }
+        Err(error) => {
+            tracing::info!(%error, "no io_uring: threads read the drives");
+            None
+        }
     }
 }
 
@@ -156,6 +175,7 @@ async fn serve(
         code,
         memory,
         drive_kind: args.drive_kind.kind(),
+        ring: ring(args.io_uring),
         limits: args.limits.memory()?,
         heal_limits: args.heal.limits(),
         calendar: lifecycle::calendar(set)?,

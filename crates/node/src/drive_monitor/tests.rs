@@ -26,6 +26,7 @@ fn plan(root: &Path, drives: usize) -> Plan {
         code: None,
         memory: 128 << 20,
         drive_kind: ashlar_drive::DriveKind::Auto,
+        ring: None,
         limits: ashlar_erasure_set::MemoryLimits::default(),
         heal_limits: crate::heal_limits::HealLimits::default(),
         calendar: ashlar_lifecycle::Calendar::default(),
