@@ -29,7 +29,8 @@ fn run_us(schedstat: &std::path::Path) -> f64 {
 /// CPU of the threads of the kernel, in microseconds.
 fn kernel_us() -> f64 {
     let processes = std::fs::read_dir("/proc").expect("proc").flatten();
-    let is_kernel = |stat: String| stat.rsplit(')').next().and_then(|s| s.split_whitespace().nth(1)) == Some("2");
+    let is_kernel =
+        |stat: String| stat.rsplit(')').next().and_then(|s| s.split_whitespace().nth(1)) == Some("2");
     processes
         .filter(|p| std::fs::read_to_string(p.path().join("stat")).is_ok_and(is_kernel))
         .map(|p| run_us(&p.path().join("schedstat")))
