@@ -1,7 +1,6 @@
-//! What a direct read, and a write that is durable, cost with a thread that waits and with io_uring:
-//! `ring_speed threads|ring read|write BYTES TASKS REQUESTS FOLDER...`.
+//! What a direct read costs with a thread that waits and with io_uring: `ring_speed threads|ring BYTES TASKS REQUESTS FOLDER...`.
 //!
-//! Each folder is a drive. A request reads from two of them at the same time, or writes to all. Prints CPU of the process, CPU of all threads of
+//! Each folder is a drive. A request reads from two of them at the same time. Prints CPU of the process, CPU of all threads of
 //! the kernel, and voluntary task switches, per request, and how many calls the ring left to threads.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it runs in real time")]
@@ -51,7 +50,6 @@ struct Drives {
     threads: Vec<IoPool>,
     ring: Option<Arc<Ring>>,
     pool: BufferPool,
-    reads: bool,
     len: usize,
 }
 
@@ -60,7 +58,7 @@ impl Drives {
     async fn request(&self, n: usize) {
         let count = self.files.len();
         let at = (n * 7919 * self.len % SPAN / self.len * self.len) as u64;
-        let (first, of) = if self.reads { (n * 2 % count, count.min(2)) } else { (0, count) };
+        let (first, of) = (n * 2 % count, count.min(2));
         let waits: Vec<_> = (first..first + of).map(|d| self.begin(d % count, at)).collect();
         for wait in waits {
             wait.await.expect("an end");
@@ -69,16 +67,10 @@ impl Drives {
 
     fn begin(&self, drive: usize, at: u64) -> oneshot::Receiver<()> {
         let (tx, rx) = oneshot::channel();
-        let (file, threads, reads) = (self.files[drive].clone(), self.threads[drive].clone(), self.reads);
+        let (file, threads) = (self.files[drive].clone(), self.threads[drive].clone());
         let by_thread = move |mut buf: Buf| {
             let job = move || {
-                match reads {
-                    true => file.read_at_direct(&mut buf, at).expect("read"),
-                    false => {
-                        file.write_at(&buf, at).expect("write");
-                        file.sync_data().expect("flush");
-                    }
-                }
+                file.read_at_direct(&mut buf, at).expect("read");
                 let _ = tx.send(());
             };
             threads.run(job).map_err(|_| "busy").expect("a thread");
@@ -91,11 +83,7 @@ impl Drives {
         let file = &self.files[drive];
         let (done, ended) = oneshot::channel();
         let at_end = Box::new(move |buf, how| drop(done.send((buf, how))));
-        let begun = match reads {
-            true => ring.read(file, buf, at, at_end),
-            false => ring.write_durably(file, buf, self.len, at, at_end),
-        };
-        if let Err(NotBegun(buf, _)) = begun {
+        if let Err(NotBegun(buf, _)) = ring.read(file, buf, at, at_end) {
             by_thread(buf);
             return rx;
         }
@@ -139,9 +127,9 @@ async fn requests(drives: &Arc<Drives>, tasks: usize, count: u64) {
 }
 
 async fn measure(args: &[String]) {
-    let [how, what, len, tasks, count, folders @ ..] = args else { panic!("arguments: see the source") };
+    let [how, len, tasks, count, folders @ ..] = args else { panic!("arguments: see the source") };
     let number = |text: &String| text.parse::<usize>().expect("a number");
-    let (reads, by_ring, tasks, count) = (what == "read", how == "ring", number(tasks), number(count) as u64);
+    let (by_ring, tasks, count) = (how == "ring", number(tasks), number(count) as u64);
     let pool = BufferPool::new(256 << 20);
     let files: Vec<_> = folders
         .iter()
@@ -156,18 +144,18 @@ async fn measure(args: &[String]) {
         })
         .collect();
     let ring = by_ring.then(|| Arc::new(Ring::new(2).expect("io_uring")));
-    for ring in &ring {
+    if let Some(ring) = &ring {
         (0..ring.queues()).for_each(|n| drop(tokio::spawn(ring.serve(n).expect("events"))));
     }
-    // As a drive has: one for its journal, four for reads.
-    let threads = files.iter().map(|_| IoPool::new("io", if reads { 4 } else { 1 }, 4096)).collect();
-    let drives = Arc::new(Drives { files, threads, ring, pool, reads, len: number(len) });
+    // As a drive has.
+    let threads = files.iter().map(|_| IoPool::new("io", 4, 4096)).collect();
+    let drives = Arc::new(Drives { files, threads, ring, pool, len: number(len) });
     requests(&drives, tasks, count / 4).await;
     let (own, kernel, switched, began) = (own_us(), kernel_us(), switches(), Instant::now());
     requests(&drives, tasks, count).await;
     let per = |x: f64| x / count as f64;
     println!(
-        "{how:8} {what:6} {len:>8} bytes, {tasks} tasks: {:7.1} us, {:7.1} us of the kernel, {:5.2} switches, {:.0}/s, calls of the ring {:?}",
+        "{how:8} {len:>8} bytes, {tasks} tasks: {:7.1} us, {:7.1} us of the kernel, {:5.2} switches, {:.0}/s, calls of the ring {:?}",
         per(own_us() - own),
         per(kernel_us() - kernel),
         per(switches() - switched),

@@ -1,14 +1,12 @@
-//! Reads and durable writes of files without a thread that waits: io_uring.
+//! Reads of files without a thread that waits: io_uring.
 //!
-//! A [`Ring`] has some queues; a thread always begins its calls on the same one. [`Ring::read`] and [`Ring::write_durably`] return at
-//! once, and [`Ring::reap`] runs what was to be done at the end of the calls that have ended. For the runtime the end of a call is an event
-//! like those of sockets ([`Ring::serve`]).
+//! A [`Ring`] has some queues; a thread always begins its calls on the same one. [`Ring::read`] returns at once, and [`Ring::reap`]
+//! runs what was to be done at the end of the calls that have ended. For the runtime the end of a call is an event like those of
+//! sockets ([`Ring::serve`]).
 //!
 //! Only calls that the kernel can begin without waiting are made here (`RWF_NOWAIT`): whatever else it would do, take memory, wait for a lock
 //! or a place in the queue of the device, it refuses, and the caller does the same with a thread of the drive
-//! ([`Ended::NotNow`]). So a drive that hangs keeps no thread of the kernel busy that another drive needs. A durable write is one call
-//! with `RWF_DSYNC`, not a write and a flush that are linked: the kernel gives every flush to a thread, a write like that only
-//! where the file system has something to wait for.
+//! ([`Ended::NotNow`]). So a drive that hangs keeps no thread of the kernel busy that another drive needs.
 //!
 //! Invariants: the buffer of a call is owned by the ring until the kernel has ended it, whoever still waits for it; a call is
 //! recorded in the [`crate::Watch`] of its folder that long, and only as many are begun as that has places for; no call is repeated here; at
@@ -40,7 +38,7 @@ const TRIES: usize = 8;
 /// How a call ended.
 #[derive(Debug)]
 pub enum Ended {
-    /// All bytes were read, or are durable.
+    /// All bytes were read.
     Done,
     /// The kernel would have had to wait, or stopped in the middle: a thread is to do all of it.
     NotNow,
@@ -56,7 +54,6 @@ pub struct NotBegun(pub Buf, pub AtEnd);
 
 struct Call {
     buf: Buf,
-    len: usize,
     /// Keeps the descriptor open.
     _file: Arc<DiskFile>,
     _watched: Option<Held>,
@@ -151,49 +148,15 @@ impl Ring {
     /// # Errors
     /// Not begun: the file is not direct, not everything is aligned to [`crate::ALIGN`], faults are injected, too many calls are under way,
     /// or the kernel did not take it.
-    pub fn read(&self, file: &Arc<DiskFile>, buf: Buf, at: u64, done: AtEnd) -> Result<(), NotBegun> {
+    pub fn read(&self, file: &Arc<DiskFile>, mut buf: Buf, at: u64, done: AtEnd) -> Result<(), NotBegun> {
         let len = buf.len();
-        self.begin(file, buf, len, at, done, |fd, at_memory, len| {
-            opcode::Read::new(fd, at_memory, len).offset(at).rw_flags(libc::RWF_NOWAIT).build()
-        })
-    }
-
-    /// Begins to write the first `len` bytes of `buf` to the file at `at`; at the end they are durable, as after
-    /// [`DiskFile::sync_data`]. Of what was written before nothing is said.
-    ///
-    /// # Errors
-    /// Like [`Ring::read`].
-    pub fn write_durably(
-        &self,
-        file: &Arc<DiskFile>,
-        buf: Buf,
-        len: usize,
-        at: u64,
-        done: AtEnd,
-    ) -> Result<(), NotBegun> {
-        let flags = libc::RWF_NOWAIT | libc::RWF_DSYNC;
-        self.begin(file, buf, len, at, done, |fd, at_memory, len| {
-            opcode::Write::new(fd, at_memory, len).offset(at).rw_flags(flags).build()
-        })
-    }
-
-    fn begin(
-        &self,
-        file: &Arc<DiskFile>,
-        mut buf: Buf,
-        len: usize,
-        at: u64,
-        done: AtEnd,
-        entry: impl FnOnce(types::Fd, *mut u8, u32) -> squeue::Entry,
-    ) -> Result<(), NotBegun> {
-        let bits = len | at as usize;
-        let wanted = (len > 0 && len <= buf.len() && bits.is_multiple_of(crate::ALIGN))
-            .then(|| u32::try_from(len).ok())
-            .flatten();
+        let aligned = len > 0 && (len | at as usize).is_multiple_of(crate::ALIGN);
+        let wanted = aligned.then(|| u32::try_from(len).ok()).flatten();
         let Some((wanted, fd)) = wanted.zip(file.ring_descriptor()) else { return Err(NotBegun(buf, done)) };
         let Ok(watched) = file.hold() else { return Err(NotBegun(buf, done)) };
-        let entry = entry(types::Fd(fd), buf.as_mut_ptr(), wanted);
-        let call = Call { buf, len, _file: file.clone(), _watched: watched, done };
+        let entry = opcode::Read::new(types::Fd(fd), buf.as_mut_ptr(), wanted).offset(at);
+        let entry = entry.rw_flags(libc::RWF_NOWAIT).build();
+        let call = Call { buf, _file: file.clone(), _watched: watched, done };
         let mut queue = self.queues[thread() % self.queues.len()].lock();
         queue.begin(call, &entry).map_err(|call| NotBegun(call.buf, call.done))
     }
@@ -224,9 +187,9 @@ impl Ring {
                 return;
             }
             for (call, result) in ended {
-                let Call { buf, len, _file, _watched, done } = call;
+                let Call { buf, _file, _watched, done } = call;
                 drop(_watched);
-                let how = how(result, len);
+                let how = how(result, buf.len());
                 match how {
                     Ended::Done => self.done.fetch_add(1, Ordering::Relaxed),
                     Ended::NotNow => self.not_now.fetch_add(1, Ordering::Relaxed),
@@ -243,15 +206,14 @@ fn make_queue() -> io::Result<IoUring> {
     let ring = IoUring::builder().setup_coop_taskrun().dontfork().build(MOST as u32)?;
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;
-    let knows = probe.is_supported(opcode::Read::CODE) && probe.is_supported(opcode::Write::CODE);
-    if knows { Ok(ring) } else { Err(io::ErrorKind::Unsupported.into()) }
+    if probe.is_supported(opcode::Read::CODE) { Ok(ring) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
 
 /// What the kernel's answer to a call of `len` bytes means.
 fn how(result: i32, len: usize) -> Ended {
     match -result {
         _ if usize::try_from(result) == Ok(len) => Ended::Done,
-        // A part: a thread reads up to the end of the file, or writes all of it again to the same place.
+        // A part: a thread reads up to the end of the file.
         ..=0 => Ended::NotNow,
         // Also of a thread that ended meanwhile.
         libc::EAGAIN | libc::EINTR | libc::ECANCELED | libc::EOPNOTSUPP => Ended::NotNow,
