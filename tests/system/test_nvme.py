@@ -83,6 +83,11 @@ def test_the_host_of_the_linux_kernel(array, guest):  # noqa: F811
     a.run("delete", "vd", "tank/late")
     guest.run("while [ $(ls -d /sys/class/nvme-subsystem/*/nvme*n* | wc -l) != 1 ]; do sleep 1; done")
 
+    # One that grows has its size at once, too.
+    a.run("grow", "vd", "tank/data", "56MiB")
+    guest.run(f"while [ $(cat /sys/class/block/{device[5:]}/size) != {56 * 2048} ]; do sleep 1; done")
+    guest.run(f"dd if={device} of=/dev/null bs=4096 skip={55 * 256} iflag=direct 2>&1 | grep -q '^256+0 records in'")
+
     # Writes go on while a member fails, and while the server is killed and started again.
     guest.run(f"mount -t ext4 {device} /mnt")
     guest.begin("i=0; while [ $i -lt 60 ]; do i=$((i+1)); head -c 70000 /dev/urandom > /tmp/w; "

@@ -490,6 +490,13 @@ pub enum Call {
         /// Its bytes; none: all that is free in one piece.
         size: Option<u64>,
     },
+    /// Make a virtual drive larger where it is.
+    GrowVolume {
+        /// The virtual drive.
+        volume: String,
+        /// Its bytes afterwards; none: all that is free behind it.
+        size: Option<u64>,
+    },
     /// Delete a virtual drive and what it holds.
     DeleteVolume {
         /// The virtual drive.

@@ -5,10 +5,11 @@
 //! Must not depend on: the protocols.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ashlar_nbd::{Device, Extent, Fault};
 use ashlar_raid::{BLOCK, Error, Id, Policy, VirtualDrive};
+use parking_lot::RwLock;
 
 /// Bytes of a range that is made zeros, or looked at, in one turn.
 const PIECE: u64 = 64 << 20;
@@ -27,7 +28,9 @@ pub(crate) struct Counters {
 
 /// A virtual drive that is exported.
 pub(crate) struct Exported {
-    drive: VirtualDrive,
+    /// As large as it is now.
+    drive: RwLock<VirtualDrive>,
+    deleted: AtomicBool,
     name: String,
     /// Its number as a namespace; 0: it has none.
     pub(crate) nsid: u32,
@@ -49,7 +52,25 @@ impl Exported {
         foreground: Arc<AtomicU64>,
     ) -> Exported {
         let durable = policy == Policy::Journal;
-        Exported { drive, name, nsid, id, durable, counters: Counters::default(), foreground }
+        let (drive, deleted, counters) = (RwLock::new(drive), AtomicBool::new(false), Counters::default());
+        Exported { drive, deleted, name, nsid, id, durable, counters, foreground }
+    }
+
+    /// Clients get errors from now on, also if there is another virtual drive of the same name.
+    pub(crate) fn withdraw(&self) {
+        self.deleted.store(true, Ordering::Release);
+    }
+
+    /// The virtual drive has grown: clients may use all of it, those that are connected too.
+    pub(crate) fn has_grown(&self, drive: VirtualDrive) {
+        *self.drive.write() = drive;
+    }
+
+    fn drive(&self) -> Result<VirtualDrive, Error> {
+        match self.deleted.load(Ordering::Acquire) {
+            true => Err(Error::State(format!("the virtual drive {:?} was deleted", self.name))),
+            false => Ok(self.drive.read().clone()),
+        }
     }
 
     fn done<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
@@ -64,18 +85,18 @@ impl Exported {
 
     /// Its bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        self.drive.size()
+        self.drive.read().size()
     }
 
     fn make_durable(&self, wanted: bool) -> Result<(), Error> {
-        if wanted && !self.durable { self.done(self.drive.flush()) } else { Ok(()) }
+        if wanted && !self.durable { self.sync() } else { Ok(()) }
     }
 
     fn write_zeros(&self, at: u64, len: u64) -> Result<(), Error> {
-        let mut done = 0;
+        let (drive, mut done) = (self.drive()?, 0);
         while done < len {
             let n = ZEROS.min(len - done);
-            self.done(self.drive.write(at + done, vec![0; n as usize]))?;
+            self.done(drive.write(at + done, vec![0; n as usize]))?;
             done += n;
         }
         Ok(())
@@ -85,20 +106,20 @@ impl Exported {
     pub(crate) fn load(&self, at: u64, out: &mut [u8]) -> Result<(), Error> {
         self.counters.reads.fetch_add(1, Ordering::Relaxed);
         self.counters.bytes_read.fetch_add(out.len() as u64, Ordering::Relaxed);
-        self.done(self.drive.read(at, out))
+        self.done(self.drive().and_then(|d| d.read(at, out)))
     }
 
     /// Writes; `durable`: before the return.
     pub(crate) fn store(&self, at: u64, data: Vec<u8>, durable: bool) -> Result<(), Error> {
         self.counters.writes.fetch_add(1, Ordering::Relaxed);
         self.counters.bytes_written.fetch_add(data.len() as u64, Ordering::Relaxed);
-        self.done(self.drive.write(at, data))?;
+        self.done(self.drive().and_then(|d| d.write(at, data)))?;
         self.make_durable(durable)
     }
 
     /// Makes everything that was answered durable.
     pub(crate) fn sync(&self) -> Result<(), Error> {
-        self.done(self.drive.flush())
+        self.done(self.drive().and_then(|d| d.flush()))
     }
 
     /// Makes a range read as zeros; `keep`: its space stays.
@@ -108,10 +129,10 @@ impl Exported {
             self.write_zeros(at, len)?;
             return self.make_durable(durable);
         }
-        let mut done = 0;
+        let (drive, mut done) = (self.drive()?, 0);
         while done < len {
             let n = (PIECE - (at + done) % PIECE).min(len - done);
-            self.done(self.drive.zero(at + done, n))?;
+            self.done(drive.zero(at + done, n))?;
             done += n;
         }
         self.make_durable(durable)
@@ -168,7 +189,8 @@ impl Device for Exported {
     }
 
     fn extents(&self, at: u64, len: u64, most: usize) -> Result<Vec<Extent>, Fault> {
-        let pieces = self.done(self.drive.allocated(at, len.min(PIECE), most)).map_err(fault)?;
+        let pieces = self.drive().and_then(|d| d.allocated(at, len.min(PIECE), most));
+        let pieces = self.done(pieces).map_err(fault)?;
         Ok(pieces.into_iter().map(|(len, data)| Extent { len, data }).collect())
     }
 }

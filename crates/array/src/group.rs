@@ -215,7 +215,21 @@ impl InService {
             return Err(Error::not_found(format!("the group {:?} has no virtual drive {name:?}", self.name)));
         }
         self.shared.with(|g| g.delete_volume(name))?;
-        self.exports.lock().remove(name);
+        if let Some(exported) = self.exports.lock().remove(name) {
+            exported.withdraw();
+        }
+        Ok(())
+    }
+
+    /// Makes a virtual drive larger; its clients may use the new room at once.
+    pub(crate) fn grow_volume(&self, name: &str, size: Option<u64>) -> Result<(), Error> {
+        let Some(exported) = self.exported(name) else {
+            return Err(Error::not_found(format!("the group {:?} has no virtual drive {name:?}", self.name)));
+        };
+        self.shared.with(|g| g.grow_volume(name, size))?;
+        if let Some(drive) = self.shared.volume(name) {
+            exported.has_grown(drive);
+        }
         Ok(())
     }
 

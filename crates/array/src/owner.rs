@@ -168,6 +168,13 @@ impl Owner {
                 let volume = described.volumes.iter().find(|v| v.name == name).cloned();
                 Ok(Answer { groups: vec![described], volume, ..Answer::default() })
             }
+            Call::GrowVolume { volume, size } => {
+                let (group, name) = self.volume(volume)?;
+                group.grow_volume(&name, *size)?;
+                let described = group.describe();
+                let volume = described.volumes.iter().find(|v| v.name == name).cloned();
+                Ok(Answer { groups: vec![described], volume, ..Answer::default() })
+            }
             Call::DeleteVolume { volume } => {
                 let (group, name) = self.volume(volume)?;
                 group.delete_volume(&name)?;

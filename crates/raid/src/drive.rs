@@ -195,9 +195,11 @@ impl VirtualDrive {
     }
 }
 
-/// The position in the group. A virtual drive that was deleted, or whose name another one has, is refused.
+/// The position in the group. A virtual drive that was deleted, or whose name another one has, is refused; one that has grown has
+/// the size for this caller that it had before.
 pub(crate) fn place(group: &Group, volume: &Volume, at: u64, len: u64) -> Result<u64, Error> {
-    if !group.superblock().volumes.contains(volume) {
+    let same = |v: &Volume| v.name == volume.name && v.start == volume.start && v.blocks >= volume.blocks;
+    if !group.superblock().volumes.iter().any(same) {
         return Err(Error::State(format!("the virtual drive {:?} was deleted", volume.name)));
     }
     let size = volume.blocks * BLOCK as u64;

@@ -1,7 +1,7 @@
 //! Virtual drives: parts of the address space of a group, with names.
 //!
 //! Invariants: virtual drives do not overlap; each begins at a multiple of 256 blocks; their number is bounded by the
-//! superblock. What was in a deleted one reads as zeros in the next.
+//! superblock. What was in a deleted one reads as zeros in the next, and in one that grows into its place.
 //!
 //! Must not depend on: exports.
 
@@ -50,6 +50,42 @@ impl Group {
         self.unsettled = true;
         self.settle()?;
         Ok(volume)
+    }
+
+    /// Makes a virtual drive larger where it is: to `bytes` bytes in all, rounded up to blocks; none: all that is free behind it. Its content
+    /// stays; the rest reads as zeros. One that has the size already stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::State`] if there is none of that name, it is larger already, or there is less room behind it.
+    pub fn grow_volume(&mut self, name: &str, bytes: Option<u64>) -> Result<Volume, Error> {
+        self.running()?;
+        let volumes = &self.superblock.volumes;
+        let Some(at) = volumes.iter().position(|v| v.name == name) else {
+            return Err(Error::State(format!("there is no virtual drive {name:?}")));
+        };
+        let Volume { start, blocks: before, .. } = volumes[at];
+        let behind = volumes.iter().filter(|v| v.start > start).min_by_key(|v| v.start);
+        let most = behind.map_or(self.geometry().blocks(), |v| v.start) - start;
+        let blocks = bytes.map_or(most, |b| b.div_ceil(BLOCK as u64));
+        if blocks < before {
+            return Err(Error::State(format!(
+                "the virtual drive {name:?} has {} bytes, and cannot become smaller",
+                before * BLOCK as u64
+            )));
+        }
+        if blocks > most {
+            let end = behind.map_or("the end of the group".to_owned(), |v| format!("{:?}", v.name));
+            return Err(Error::State(format!(
+                "the virtual drive {name:?} can have {} bytes at most: {end} is behind it",
+                most * BLOCK as u64
+            )));
+        }
+        if blocks > before {
+            self.superblock.volumes[at].blocks = blocks;
+            self.unsettled = true;
+            self.settle()?;
+        }
+        Ok(self.superblock.volumes[at].clone())
     }
 
     /// Removes a virtual drive and what it holds.

@@ -111,9 +111,10 @@ impl Served {
         counters: &Arc<Counters>,
     ) -> Result<Option<Served>, Error> {
         let sectors = driver.sectors(info.id).map_err(failed(info.id, "its parameters"))?;
-        if sectors != export.device.size() / SECTOR {
+        // A virtual drive that has grown: the device keeps its size.
+        if sectors > export.device.size() / SECTOR {
             return Err(Error::Refused(format!(
-                "{} has {sectors} sectors, and the virtual drive {}: delete the device",
+                "{} has {sectors} sectors, and the virtual drive {} only: delete the device",
                 path_of(info.id).display(),
                 export.device.size() / SECTOR
             )));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::rig::*;
 use crate::api::{Call, Marker};
-use crate::{Process, offline};
+use crate::{Kind, Process, offline};
 
 /// A client that waits for each reply.
 pub(super) struct Nbd(UnixStream);
@@ -95,6 +95,44 @@ fn exports_come_and_go_with_virtual_drives_and_groups() {
         let import = Call::ImportGroups { drives: rig.members(0..4), without_missing: false };
         client.call(&import).await.unwrap();
         assert_eq!(Nbd::connect(&rig, "tank/a").unwrap().read(0, 2), [0x5a, 0]);
+        process.stop().await;
+    });
+}
+
+#[test]
+fn clients_of_a_virtual_drive_that_grows_use_its_room_at_once() {
+    run(async {
+        let rig = Rig::new(4);
+        offline::create(&rig.new_group("5", 0..4)).unwrap();
+        let process = Process::start(rig.options(rig.members(0..4))).await.unwrap();
+        let client = rig.client();
+        let create = |name: &str| Call::CreateVolume {
+            group: "tank".into(),
+            name: Some(name.into()),
+            size: Some(8 << 20),
+        };
+        let grow = |volume: &str, size| Call::GrowVolume { volume: volume.into(), size };
+        client.call(&create("a")).await.unwrap();
+        client.call(&create("b")).await.unwrap();
+        fill(&rig, "tank/a", 1 << 20);
+        fails(&client, grow("tank/c", None), Kind::NotFound, "c").await;
+        fails(&client, grow("tank/a", Some(9 << 20)), Kind::Conflict, "\"b\" is behind it").await;
+        fails(&client, grow("tank/a", Some(4 << 20)), Kind::Conflict, "cannot become smaller").await;
+        let mut b = Nbd::connect(&rig, "tank/b").unwrap();
+        assert_ne!(b.request(1, 8 << 20, 1, b"x"), 0, "there is nothing");
+        let answer = client.call(&grow("b", Some(12 << 20))).await.unwrap();
+        assert_eq!(answer.volume.unwrap().size, 12 << 20);
+        assert_eq!(b.request(1, (12 << 20) - 1, 1, b"x"), 0);
+        assert_ne!(b.request(1, 12 << 20, 1, b"x"), 0);
+        let mut again = Nbd::connect(&rig, "tank/b").unwrap();
+        assert_eq!(again.read((12 << 20) - 2, 2), [0, b'x']);
+        // Another virtual drive of the same name at the same place is another one.
+        client.call(&Call::DeleteVolume { volume: "tank/b".into() }).await.unwrap();
+        client.call(&create("b")).await.unwrap();
+        client.call(&grow("b", None)).await.unwrap();
+        assert_eq!(again.request(1, 0, 1, b"x"), 108, "it is gone");
+        assert_eq!(Nbd::connect(&rig, "tank/b").unwrap().read((12 << 20) - 2, 2), [0, 0]);
+        assert_eq!(Nbd::connect(&rig, "tank/a").unwrap().read((1 << 20) - 1, 2), [0x5a, 0]);
         process.stop().await;
     });
 }

@@ -54,6 +54,13 @@ fn state_of(answer: &Answer) -> String {
     answer.groups.iter().map(of).collect::<Vec<_>>().join(", ")
 }
 
+fn size_of_volume(answer: &Answer) -> String {
+    match &answer.volume {
+        Some(v) => format!("the virtual drive {} has {}", v.export, size_text(v.size)),
+        None => state_of(answer),
+    }
+}
+
 /// Creates something.
 pub async fn create(noun: Create, context: &Context<'_>) -> Outcome {
     match noun {
@@ -72,11 +79,7 @@ pub async fn create(noun: Create, context: &Context<'_>) -> Outcome {
         Create::Dg(options) => create_group(options, context).await,
         Create::Vd { group, size, name } => {
             let size = size.map(|s| bytes("SIZE", &s)).transpose()?;
-            let made = |answer: &Answer| match &answer.volume {
-                Some(v) => format!("the virtual drive {} has {}", v.export, size_text(v.size)),
-                None => state_of(answer),
-            };
-            call(Call::CreateVolume { group, name, size }, made, context).await.map(drop)
+            call(Call::CreateVolume { group, name, size }, size_of_volume, context).await.map(drop)
         }
         Create::Host(options) => {
             let keys = options.keys()?;
@@ -199,9 +202,15 @@ pub async fn replace(noun: Replace, context: &Context<'_>) -> Outcome {
     call(what, state_of, context).await.map(drop)
 }
 
-/// Lets a group grow.
+/// Lets a group or a virtual drive grow.
 pub async fn grow(noun: Grow, context: &Context<'_>) -> Outcome {
-    let Grow::Dg(options) = noun;
+    let options = match noun {
+        Grow::Dg(options) => options,
+        Grow::Vd { volume, size } => {
+            let size = size.map(|s| bytes("SIZE", &s)).transpose()?;
+            return call(Call::GrowVolume { volume, size }, size_of_volume, context).await.map(drop);
+        }
+    };
     let what = Call::GrowGroup {
         group: options.group,
         level: options.level.as_deref().map(level),

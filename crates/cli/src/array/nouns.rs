@@ -265,6 +265,14 @@ pub enum Grow {
     /// Add drives to a drive group, and give it another level, while it is in use
     #[command(visible_alias = "drive_group", after_long_help = GROW)]
     Dg(GrowOptions),
+    /// Make a virtual drive larger, while it is in use
+    #[command(visible_alias = "virtual_drive")]
+    Vd {
+        /// The virtual drive: GROUP/NAME, or NAME if only one group has it
+        volume: String,
+        /// Its size afterwards, for instance 20GiB [default: all that is free behind it]
+        size: Option<String>,
+    },
 }
 
 /// The help text after the options of growth.

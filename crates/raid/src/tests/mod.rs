@@ -15,4 +15,5 @@ mod rebuild;
 mod requests;
 mod rig;
 mod stopped;
+mod volumes;
 mod waiting;

@@ -1,0 +1,94 @@
+//! Virtual drives that grow.
+
+use super::rig::*;
+use crate::{Error, Group, Level, Policy, Shared};
+use ashlar_machine::Crash;
+
+/// A group of 1,024 blocks and more, of which `a` and `b` have ten each.
+fn group(rig: &Rig) -> Group {
+    let mut group = rig.create(Level::Raid5, 65536, Policy::Journal, 4);
+    assert!(group.size() >= 1024 * B);
+    assert_eq!(group.create_volume("a", Some(10 * B)).unwrap().start, 0);
+    assert_eq!(group.create_volume("b", Some(10 * B)).unwrap().start, 256);
+    group
+}
+
+fn rig() -> Rig {
+    Rig::with(4, MEMBER + 384)
+}
+
+fn refused(result: Result<crate::Volume, Error>, part: &str) {
+    let error = result.expect_err("it is refused");
+    assert!(matches!(&error, Error::State(why) if why.contains(part)), "{error} has no {part:?}");
+}
+
+#[test]
+fn virtual_drive_grows_where_it_is() {
+    let rig = rig();
+    let shared = Shared::new(group(&rig));
+    let before = shared.volume("a").unwrap();
+    before.write(9 * B, content(9)).unwrap();
+    shared.volume("b").unwrap().write(0, content(20)).unwrap();
+    shared.with(|g| {
+        refused(g.grow_volume("c", None), "no virtual drive");
+        refused(g.grow_volume("a", Some(9 * B)), "smaller");
+        refused(g.grow_volume("a", Some(257 * B)), "1048576 bytes at most: \"b\" is behind it");
+        assert_eq!(g.superblock().volumes[0].blocks, 10, "nothing has changed");
+        assert_eq!(g.grow_volume("a", Some(10 * B)).unwrap().blocks, 10);
+        assert_eq!(g.grow_volume("a", Some(20 * B - 1)).unwrap().blocks, 20);
+        assert_eq!(g.grow_volume("a", None).unwrap().blocks, 256);
+    });
+    let after = shared.volume("a").unwrap();
+    assert_eq!(after.size(), 256 * B);
+    let mut out = vec![1; 247 * crate::BLOCK];
+    after.read(9 * B, &mut out).unwrap();
+    assert!(identity(&out[..crate::BLOCK]) == Some(9) && out[crate::BLOCK..].iter().all(|b| *b == 0));
+    after.write(255 * B, content(255)).unwrap();
+    assert!(matches!(after.write(256 * B, content(1)), Err(Error::Range { .. })));
+    // Who had it before goes on, with the size that they know.
+    before.write(0, content(7)).unwrap();
+    assert!(matches!(before.write(10 * B, content(1)), Err(Error::Range { .. })));
+    let mut out = content(0);
+    shared.volume("b").unwrap().read(0, &mut out).unwrap();
+    assert_eq!(identity(&out), Some(20));
+    // What was in a deleted one is not in one that grows into its place.
+    shared.with(|g| {
+        g.delete_volume("b").unwrap();
+        let end = g.size() / B;
+        refused(g.grow_volume("a", Some((end + 1) * B)), "the end of the group");
+        assert_eq!(g.grow_volume("a", None).unwrap().blocks, end);
+    });
+    shared.volume("a").unwrap().read(256 * B, &mut out).unwrap();
+    assert_eq!(identity(&out), Some(0));
+    drop((before, after));
+    drop(shared);
+    let group = Group::open(rig.devices(0..4), false).unwrap();
+    assert_eq!(group.superblock().volumes[0].blocks, group.size() / B);
+}
+
+#[test]
+fn power_cut_while_a_virtual_drive_grows() {
+    let rig = rig();
+    let mut group = group(&rig);
+    group.write(9 * B, &content(9)).unwrap();
+    group.checkpoint().unwrap();
+    let from = rig.disk.position();
+    group.grow_volume("a", Some(100 * B)).unwrap();
+    let acknowledged = rig.disk.position();
+    group.write(99 * B, &content(99)).unwrap();
+    let mut crash = Crash::new(&rig.disk);
+    for position in from..=rig.disk.position() {
+        crash.advance(position);
+        for kept in [0, 1] {
+            let image = Rig::of(crash.image(|| kept), 4);
+            let mut group = Group::open(image.devices(0..4), false).unwrap();
+            let blocks = group.superblock().volumes[0].blocks;
+            assert!(
+                blocks == 100 || blocks == 10 && position < acknowledged,
+                "{blocks} at {position}, {kept}"
+            );
+            assert_eq!(group.superblock().volumes[1].blocks, 10);
+            assert_eq!(identities(&mut group)[9], Some(9));
+        }
+    }
+}
