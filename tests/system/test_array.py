@@ -354,14 +354,17 @@ def test_a_group_grows_while_fio_verifies(array):
     a.run("edit", "pd", files[5], "marker", "hotspare")
     a.run("edit", "dg", "dg0", "rebuild_speed", "low")
     a.run("grow", "dg", "dg0", files[5], "--level", "raid6")
-    until(lambda: a.group()["growth"]["progress"]["done"] > 0, 60)
+    until(lambda: not (growth := a.group()["growth"]) or growth["progress"]["done"] > 0, 60)
     a.run("edit", "pd", "dg0/1", "marker", "offline")
-    assert a.group()["state"] == "DEGRADED"
+    # On a busy machine the growth may have ended before.
+    now = a.group()
+    assert now["state"] == ("DEGRADED" if now["growth"] else "PARTIALLY_DEGRADED"), now
     fio(uri, "--rw=randrw", "--size=48m", "--io_size=8m")
     a.kill()
     elsewhere = array().start()
     elsewhere.run("import", "dg", *files)
-    assert elsewhere.group()["growth"]["level"] == "6"
+    growth = elsewhere.group()["growth"]
+    assert growth is None or growth["level"] == "6", growth
     elsewhere.run("edit", "dg", "dg0", "rebuild_speed", "high")
     fio(elsewhere.uri("dg0/vd0"), "--rw=randrw", "--size=48m", "--io_size=16m")
     elsewhere.run("progress", "dg0", "--watch")
