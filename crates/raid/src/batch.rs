@@ -1,30 +1,36 @@
 //! A batch of a rebuild: what is read, what is computed of it, and what is written.
 //!
-//! A batch is a range of rows of one set. Within a strip the roles of members do not change, so a batch is planned in
+//! A batch is a range of rows. Within a strip the roles of members do not change, so a batch is planned in
 //! pieces of strips; pieces of which the same is computed are the parts that the coder gets. Members are read in runs as long as
-//! they are needed without a gap, straight into the memory of the coder.
+//! they are needed without a gap, straight into the memory of the coder; those that wait at the same time.
 //!
 //! Invariants: only blocks that match their checksums are coded from; a row of which one does not is left out, and goes the
-//! way of single rows. Nothing of the group changes here but blocks of the member that is rebuilt.
+//! way of single rows. Nothing of the group changes here but blocks that are rebuilt.
 //!
 //! Must not depend on: who codes; the state of the group, once the batch is planned.
 
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
+use std::sync::Arc;
 
 use ashlar_erasure::Code;
 
 use crate::coder::{Memory, Part};
 use crate::geometry::BLOCK;
 use crate::group::Group;
+use crate::io::{Ask, Reader, Writes};
 use crate::layout::Layout;
 use crate::member::Member;
+use crate::pool::Pool;
+use crate::rebuild_rows::Progress;
 use crate::sums::{Summer, UNKNOWN, UNWRITTEN};
 
 /// Rows within a strip.
 struct Piece {
     row: u64,
     count: usize,
+    /// The member that is written.
+    target: usize,
     /// The members that are read, in the order of the input rows.
     sources: Vec<usize>,
     /// Where its first input row begins; the next one is `count` blocks further.
@@ -35,18 +41,16 @@ struct Piece {
 
 /// See the module.
 pub(crate) struct Batch {
-    /// The member that is rebuilt.
-    slot: usize,
     rows: Range<u64>,
-    /// The first member of the set.
+    /// The first member that can be read.
     first: usize,
-    /// The checksums of all rows, by member of the set.
+    /// The checksums of all rows, by member from the first on.
     sums: Vec<Vec<u64>>,
     /// In the order of rows.
     pieces: Vec<Piece>,
     parts: Vec<Part>,
-    /// Rows of which no member in service has a block.
-    pub(crate) unwritten: Vec<u64>,
+    /// Rows of which no member in service has a block, and the members that have none either.
+    pub(crate) unwritten: Vec<(u64, usize)>,
     /// Rows that too few members have.
     pub(crate) alone: Vec<u64>,
 }
@@ -54,12 +58,12 @@ pub(crate) struct Batch {
 /// What became of a batch.
 #[derive(Default)]
 pub(crate) struct Outcome {
-    /// The rows that were written, with their checksums.
-    pub(crate) sums: Vec<(u64, u64)>,
+    /// The blocks that were written, by member and row, with their checksums.
+    pub(crate) sums: Vec<(usize, u64, u64)>,
     /// The rows that were not.
     pub(crate) left: Vec<u64>,
-    /// A member that failed, and at what.
-    pub(crate) failed: Option<(usize, &'static str, io::Error)>,
+    /// Members that failed, and at what.
+    pub(crate) failed: Vec<(usize, &'static str, io::Error)>,
     /// The coder failed.
     pub(crate) coder: Option<crate::Error>,
     /// Blocks read and written.
@@ -73,6 +77,8 @@ pub(crate) struct Site<'a> {
     pub(crate) members: &'a [Option<Member>],
     pub(crate) layout: &'a Layout,
     pub(crate) summer: &'a Summer,
+    /// What reads and writes several members at the same time, if they wait.
+    pub(crate) together: Option<(&'a Arc<Reader>, &'a Pool)>,
 }
 
 /// Blocks of a member that are read to one place.
@@ -83,15 +89,14 @@ struct Target<'a> {
 }
 
 impl Group {
-    /// Plans the rebuild of rows of a member. They have one shape, and the member a role in it.
-    pub(crate) fn plan(&mut self, slot: usize, rows: Range<u64>) -> Batch {
+    /// Plans the rebuild of rows of a member, without those whose block is in a distributed spare. They have one shape, and the member a role
+    /// in it.
+    pub(crate) fn plan(&mut self, work: &Progress, rows: Range<u64>) -> Batch {
         let g = *self.shape(rows.start);
-        let set = g.set(slot);
-        let first = set as usize * g.n();
-        let members = first..first + g.n();
+        let members = g.members_of(g.part(work.slot));
+        let first = members.start;
         let sums: Vec<Vec<u64>> = members.map(|s| self.sums(s, rows.clone())).collect();
         let mut batch = Batch {
-            slot,
             rows: rows.clone(),
             first,
             sums,
@@ -103,35 +108,47 @@ impl Group {
         let mut row = rows.start;
         while row < rows.end {
             let end = ((row / g.strip_blocks + 1) * g.strip_blocks).min(rows.end);
-            let (count, last) = ((end - row) as usize, end - 1);
-            let lost = g.role(slot, row);
-            // A member that is rebuilt too and has only some of these rows is no source.
-            let all: Vec<usize> =
-                (0..g.n()).filter(|r| *r != lost && self.up(g.slot(set, last, *r), last)).collect();
-            let before = batch.unwritten.len();
-            for row in row..end {
-                if (0..g.n()).all(|r| {
-                    let s = g.slot(set, row, r);
-                    !self.up(s, row) || batch.sum(s, row) == UNWRITTEN
-                }) {
-                    batch.unwritten.push(row);
-                }
-            }
-            if batch.unwritten.len() - before == count {
-                // Nothing is read or written.
-            } else if all.len() < g.k {
-                let holds = |r: &u64| batch.unwritten.binary_search(r).is_err();
-                batch.alone.extend((row..end).filter(holds));
-            } else {
-                let present = all[..g.k].to_vec();
-                let sources = present.iter().map(|r| g.slot(set, row, *r)).collect();
-                batch.pieces.push(Piece { row, count, sources, input: 0, output: 0 });
-                batch.parts.push(Part { present, wanted: lost, row: count * BLOCK, stripes: 1 });
-            }
+            self.plan_strip(work, row..end, &mut batch);
             row = end;
         }
         batch.group_parts(self.code(batch.rows.start));
         batch
+    }
+
+    /// Plans rows of one strip.
+    fn plan_strip(&mut self, work: &Progress, rows: Range<u64>, batch: &mut Batch) {
+        let (row, last, count) = (rows.start, rows.end - 1, (rows.end - rows.start) as usize);
+        let g = *self.shape(row);
+        let Some((set, lost)) = self.role_at(work.slot, row) else { return };
+        let Some(target) = self.target(work, row) else { return };
+        let slots = self.slots(set, row);
+        if g.is_declustered() && self.up(slots[lost], row) {
+            // It is copied.
+            return;
+        }
+        // A member that is rebuilt too and has only some of these rows is no source.
+        let up = |role: &usize| *role != lost && self.up(slots[*role], last);
+        // Of a declustered group from another one on in each strip, so that all members are read equally often.
+        let turn = if g.is_declustered() { lost + 1 } else { 0 };
+        let mut all: Vec<usize> = (0..g.n()).map(|i| (i + turn) % g.n()).filter(up).collect();
+        let before = batch.unwritten.len();
+        for row in rows.clone() {
+            if slots.iter().all(|s| !self.up(*s, row) || batch.sum(*s, row) == UNWRITTEN) {
+                batch.unwritten.push((row, target));
+            }
+        }
+        if batch.unwritten.len() - before == count {
+            // Nothing is read or written.
+        } else if all.len() < g.k {
+            let alone: Vec<u64> = rows.filter(|row| !batch.is_unwritten(*row)).collect();
+            batch.alone.extend(alone);
+        } else {
+            all.truncate(g.k);
+            all.sort_unstable();
+            let sources = all.iter().map(|role| slots[*role]).collect();
+            batch.pieces.push(Piece { row, count, target, sources, input: 0, output: 0 });
+            batch.parts.push(Part { present: all, wanted: lost, row: count * BLOCK, stripes: 1 });
+        }
     }
 
     /// The checksums of consecutive blocks of a member; those of a member that is not attached are lost.
@@ -157,6 +174,15 @@ impl Group {
 impl Batch {
     fn sum(&self, slot: usize, row: u64) -> u64 {
         self.sums[slot - self.first][(row - self.rows.start) as usize]
+    }
+
+    fn is_unwritten(&self, row: u64) -> bool {
+        self.unwritten.binary_search_by_key(&row, |(row, _)| *row).is_ok()
+    }
+
+    /// The members that it writes to.
+    pub(crate) fn written_to(&self) -> impl Iterator<Item = usize> {
+        self.pieces.iter().map(|piece| piece.target)
     }
 
     /// Puts pieces of which the same is computed together, and gives every piece its places.
@@ -198,13 +224,16 @@ impl Batch {
     /// Everything is left to do, row by row.
     pub(crate) fn given_up(&self) -> Outcome {
         let rows = self.pieces.iter().flat_map(|p| p.row..p.row + p.count as u64);
-        let left = rows.filter(|r| self.unwritten.binary_search(r).is_err()).collect();
+        let left = rows.filter(|r| !self.is_unwritten(*r)).collect();
         Outcome { left, ..Outcome::default() }
     }
 
     /// Reads and verifies the input rows. What is wrong gets into `outcome`; false: a member could not be read.
     pub(crate) fn fill(&self, site: Site<'_>, input: &mut [u8], outcome: &mut Outcome) -> bool {
         let mut targets = self.targets(input);
+        if let Some((reader, pool)) = site.together {
+            return self.fill_together(reader, pool, targets, outcome);
+        }
         targets.sort_unstable_by_key(|t| (t.slot, t.row));
         let mut rest = &mut targets[..];
         while !rest.is_empty() {
@@ -223,7 +252,7 @@ impl Batch {
                 }
             };
             if let Err(e) = read {
-                outcome.failed = Some((slot, "read", e));
+                outcome.failed.push((slot, "read", e));
                 return false;
             }
             // While the run is in the cache.
@@ -232,6 +261,29 @@ impl Batch {
         outcome.left.sort_unstable();
         outcome.left.dedup();
         true
+    }
+
+    /// As [`Batch::fill`], of members that wait.
+    fn fill_together(
+        &self,
+        reader: &Arc<Reader>,
+        pool: &Pool,
+        targets: Vec<Target<'_>>,
+        outcome: &mut Outcome,
+    ) -> bool {
+        let asks = targets.into_iter().map(|Target { slot, row, to }| {
+            let at = (row - self.rows.start) as usize;
+            Ask { slot, row, sums: &self.sums[slot - self.first][at..at + to.len() / BLOCK], to }
+        });
+        let asks: Vec<Ask<'_>> = asks.collect();
+        outcome.read += asks.iter().map(|ask| ask.sums.len() as u64).sum::<u64>();
+        for got in reader.read(Some(pool), asks) {
+            outcome.left.extend(got.wrong);
+            outcome.failed.extend(got.failed.map(|e| (got.slot, "read", e)));
+        }
+        outcome.left.sort_unstable();
+        outcome.left.dedup();
+        outcome.failed.is_empty()
     }
 
     /// Where the blocks of members go that are to be read. Those that were never written are zeros.
@@ -283,28 +335,28 @@ impl Batch {
             Ok(output) => output,
             Err(e) => return self.give_up(outcome, e),
         };
-        let skip =
-            |row: &u64| self.unwritten.binary_search(row).is_ok() || outcome.left.binary_search(row).is_ok();
+        let skip = |row: &u64| self.is_unwritten(*row) || outcome.left.binary_search(row).is_ok();
         let mut blocks: Vec<(usize, u64, &[u8])> = Vec::new();
         for piece in &self.pieces {
             let made = output[piece.output..piece.output + piece.count * BLOCK].chunks_exact(BLOCK);
             let rows = (piece.row..).zip(made).filter(|(row, _)| !skip(row));
-            blocks.extend(rows.map(|(row, block)| (self.slot, row, block)));
+            blocks.extend(rows.map(|(row, block)| (piece.target, row, block)));
         }
+        blocks.sort_unstable_by_key(|(slot, row, _)| (*slot, *row));
         let sums = site.summer.of_blocks(&blocks);
-        let mut rest = &blocks[..];
-        while let Some((_, row, _)) = rest.first() {
-            let count = 1 + rest.windows(2).take_while(|w| w[0].1 + 1 == w[1].1).count();
-            let slices: Vec<&[u8]> = rest[..count].iter().map(|(.., block)| *block).collect();
-            let Some(member) = &site.members[self.slot] else { return };
-            if let Err(e) = member.write_marked(site.layout.data_start + row, &slices) {
-                outcome.failed = Some((self.slot, "rebuild", e));
-                return;
+        outcome.failed.extend(write(site, &blocks).into_iter().map(|(slot, e)| (slot, "rebuild", e)));
+        let failed = |slot: &usize| outcome.failed.iter().any(|(s, ..)| s == slot);
+        let mut left = Vec::new();
+        for ((slot, row, _), sum) in blocks.iter().zip(sums) {
+            if failed(slot) {
+                // It may have another place without the member that failed.
+                left.push(*row);
+            } else {
+                outcome.sums.push((*slot, *row, sum));
             }
-            outcome.written += count as u64;
-            rest = &rest[count..];
         }
-        outcome.sums = blocks.iter().map(|(_, row, _)| *row).zip(sums).collect();
+        outcome.written += outcome.sums.len() as u64;
+        outcome.left.extend(left);
     }
 
     /// The coder did not make the rows.
@@ -312,4 +364,32 @@ impl Batch {
         outcome.left = self.given_up().left;
         outcome.coder = Some(error);
     }
+}
+
+/// Writes blocks, which are in the order of members and rows: members that could not be written.
+fn write(site: Site<'_>, blocks: &[(usize, u64, &[u8])]) -> Vec<(usize, io::Error)> {
+    let follows = |w: &[(usize, u64, &[u8])]| w[0].0 == w[1].0 && w[0].1 + 1 == w[1].1;
+    let one = blocks.first().zip(blocks.last()).is_some_and(|(a, b)| a.0 == b.0);
+    if let Some((_, pool)) = site.together.filter(|_| !one) {
+        let runs = blocks.chunk_by(|a, b| follows(&[*a, *b]));
+        let run = |run: &[(usize, u64, &[u8])]| {
+            let content = run.iter().flat_map(|(.., block)| block.iter().copied()).collect();
+            (run[0].0, site.layout.data_start + run[0].1, Arc::new(content))
+        };
+        let done = Writes::to(site.members, runs.map(run).collect()).run(pool);
+        return done.into_iter().filter_map(|(slot, done)| Some((slot, done.err()?))).collect();
+    }
+    let mut failed: Vec<(usize, io::Error)> = Vec::new();
+    for run in blocks.chunk_by(|a, b| follows(&[*a, *b])) {
+        let (slot, row, _) = run[0];
+        let slices: Vec<&[u8]> = run.iter().map(|(.., block)| *block).collect();
+        let Some(member) = site.members[slot].as_ref().filter(|_| failed.iter().all(|(s, _)| *s != slot))
+        else {
+            continue;
+        };
+        if let Err(e) = member.write_marked(site.layout.data_start + row, &slices) {
+            failed.push((slot, e));
+        }
+    }
+    failed
 }

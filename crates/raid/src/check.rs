@@ -84,7 +84,11 @@ impl Group {
         let per_batch = (self.batching.bytes / (g.n() * BLOCK)).max(1) as u64;
         let (mut batches, mut at) = (Vec::new(), rows.start);
         while at < rows.end && batches.len() < WINDOW {
-            let to = (at + per_batch).min(rows.end);
+            let mut to = (at + per_batch).min(rows.end);
+            if g.is_declustered() {
+                // In another strip a set has other members.
+                to = to.min((at / g.strip_blocks + 1) * g.strip_blocks);
+            }
             for set in 0..g.sets {
                 batches.push(self.plan_check(set, at..to));
             }
@@ -93,7 +97,8 @@ impl Group {
         // Kept from call to call, so that it is not mapped anew by many threads at once.
         self.buffers.resize_with(self.batching.threads.max(1), Vec::new);
         self.buffers.iter_mut().for_each(|b| b.resize(per_batch as usize * g.n() * BLOCK, 0));
-        let site = Site { members: &self.members, layout: &self.layout, summer: &self.summer };
+        let site =
+            Site { members: &self.members, layout: &self.layout, summer: &self.summer, together: None };
         let (next, code) = (AtomicUsize::new(0), self.code(rows.start).clone());
         let threads = self.batching.threads.clamp(1, batches.len());
         let found = on_threads(&mut self.buffers[..threads], |buffer| {
@@ -113,16 +118,19 @@ impl Group {
     }
 
     fn plan_check(&mut self, set: u32, rows: Range<u64>) -> CheckBatch {
-        let n = self.shape(rows.start).n();
-        let first = set as usize * n;
-        let members = first..first + n;
-        let sums = members.clone().map(|slot| self.sums(slot, rows.clone())).collect();
-        let up = members.map(|slot| rows.clone().take_while(|row| self.up(slot, *row)).count()).collect();
-        CheckBatch { set, rows, first, sums, up }
+        let mut slots = self.slots(set, rows.start);
+        if !self.geometry().is_declustered() {
+            // Roles turn within the batch.
+            slots.sort_unstable();
+        }
+        let sums = slots.iter().map(|slot| self.sums(*slot, rows.clone())).collect();
+        let up =
+            slots.iter().map(|slot| rows.clone().take_while(|row| self.up(*slot, *row)).count()).collect();
+        CheckBatch { set, rows, slots, sums, up }
     }
 
     fn check_row(&mut self, set: u32, row: u64, repair: Repair) -> Result<Option<Mismatch>, Error> {
-        let slots = self.shape(row).slots(set, row);
+        let slots = self.slots(set, row);
         let n = slots.len();
         let mut blocks = vec![vec![0; BLOCK]; n];
         let (mut wrong, mut roles, mut absent) = (Vec::new(), Vec::new(), false);
@@ -160,9 +168,9 @@ impl Group {
 struct CheckBatch {
     set: u32,
     rows: Range<u64>,
-    /// The first member of the set.
-    first: usize,
-    /// The checksums of all rows, by member of the set.
+    /// The members of the set: in the order of positions, of a declustered group by role.
+    slots: Vec<usize>,
+    /// The checksums of all rows, likewise.
     sums: Vec<Vec<u64>>,
     /// For how many of the rows each member is in service.
     up: Vec<usize>,
@@ -192,7 +200,9 @@ impl CheckBatch {
             let to = (from + in_strip).min(least);
             if written[from..to].contains(&true) {
                 let of_role = |role| {
-                    let at = (g.slot(self.set, row, role) - self.first) * count;
+                    let of =
+                        if g.is_declustered() { role } else { g.slot(self.set, row, role) - self.slots[0] };
+                    let at = of * count;
                     &buffer[(at + from) * BLOCK..(at + to) * BLOCK]
                 };
                 let rows: Vec<&[u8]> = (0..g.n()).map(of_role).collect();
@@ -215,7 +225,7 @@ impl CheckBatch {
         written: &mut [bool],
         read: &mut u64,
     ) {
-        let (slot, up, sums) = (self.first + i, self.up[i], &self.sums[i]);
+        let (slot, up, sums) = (self.slots[i], self.up[i], &self.sums[i]);
         let content = &mut content[..up * BLOCK];
         if sums[..up].iter().all(|sum| *sum == UNWRITTEN) {
             return content.fill(0);

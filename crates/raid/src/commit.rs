@@ -240,7 +240,8 @@ impl Group {
 
     /// Changes in pieces that fit an entry. A row is never in two entries: one of them might count without the other.
     fn whole_rows<'a>(&self, mut changes: &'a [Change]) -> Vec<&'a [Change]> {
-        let row = |c: &Change| (self.shape(c.row).set(usize::from(c.slot)), c.row);
+        let set = |c: &Change| self.role_at(usize::from(c.slot), c.row).map(|(set, _)| set);
+        let row = |c: &Change| (set(c), c.row);
         let mut out = Vec::new();
         while !changes.is_empty() {
             let mut len = changes.len().min(MAX_CHANGES);

@@ -6,6 +6,7 @@
 //! Must not depend on: the data path.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_erasure::Code;
@@ -19,6 +20,7 @@ use crate::geometry::{BLOCK, Geometry, Level};
 use crate::group::{Counters, Group};
 use crate::layout::Layout;
 use crate::member::{Device, Found, Member};
+use crate::permutation::Table;
 use crate::sums::{Pages, Summer};
 use crate::superblock::{Id, MAX_NAME, MAX_SPARES, MemberState, Policy, Settings, Slot, Superblock};
 use crate::under_way::UnderWay;
@@ -101,7 +103,7 @@ impl Group {
         let members: Vec<Member> = devices.into_iter().map(format).collect::<Result<_, _>>()?;
         let spares: Vec<Member> = spares.into_iter().map(format).collect::<Result<_, _>>()?;
         superblock.slots =
-            members.iter().map(|m| Slot { device: m.id, state: MemberState::Online }).collect();
+            members.iter().map(|m| Slot { device: m.id, state: MemberState::Online, spare: None }).collect();
         superblock.spares = spares.iter().map(|m| m.id).collect();
         let mut made = Group::assemble(superblock, layout, members.into_iter().map(Some).collect(), spares)?;
         if made.journaled() {
@@ -136,6 +138,7 @@ impl Group {
             superblock,
             layout,
             code: code(&g)?,
+            table: g.is_declustered().then(|| Arc::new(Table::new(&g))),
             new_code: growth.map(|growth| code(&growth.to)).transpose()?,
             moved: growth.map_or(0, |growth| growth.moved),
             pages: Pages::default(),
@@ -227,7 +230,7 @@ impl Group {
     /// Refuses if more members of a set are out of service than the level tolerates.
     pub(crate) fn suffices(&self) -> Result<(), Error> {
         for g in self.shapes() {
-            for set in 0..g.sets {
+            for set in 0..g.parts() {
                 let (down, tolerated) = (self.down(&g, set), g.m);
                 if down > tolerated {
                     return Err(Error::Failed { set, down, tolerated });

@@ -1,7 +1,8 @@
 //! Failure domains: which members fail together, and members that are known to be gone.
 //!
 //! A drive with several namespaces is one failure domain: when it is pulled, all of them are lost. A set that has two of them
-//! has lost two members then. So members of one set are of different domains, unless whoever makes the group permits it.
+//! has lost two members then. So members of one set are of different domains, unless whoever makes the group permits it; in a declustered group
+//! all members are.
 //!
 //! Invariants: a medium that does not know its domain shares none; members that are gone are taken out of service only as long as
 //! every set goes on without them.
@@ -12,7 +13,6 @@ use crate::Error;
 use crate::geometry::Geometry;
 use crate::group::Group;
 use crate::member::Device;
-use crate::superblock::MemberState;
 
 /// A device, and what it fails with if that is known.
 pub(crate) struct Named {
@@ -33,7 +33,8 @@ pub(crate) fn all_apart(geometry: &Geometry, devices: &[Named]) -> Result<(), Er
     }
     for (slot, Named { name, domain }) in devices.iter().enumerate() {
         let Some(domain) = domain else { continue };
-        let first = geometry.set(slot) as usize * geometry.n();
+        // Any two members of a declustered group have stripes together.
+        let first = geometry.members_of(geometry.part(slot)).start;
         if let Some(other) = devices[first..slot].iter().find(|o| o.domain.as_ref() == Some(domain)) {
             return Err(Error::Domain {
                 device: name.clone(),
@@ -50,10 +51,7 @@ impl Group {
     fn shares(&self, slot: usize, domain: Option<String>) -> Option<(usize, String)> {
         let domain = domain?;
         let same = |o: &usize| self.members[*o].as_ref().and_then(|m| m.domain()).as_ref() == Some(&domain);
-        let beside = |g: Geometry| {
-            let first = g.set(slot) as usize * g.n();
-            (first..first + g.n()).filter(|o| *o != slot).find(same)
-        };
+        let beside = |g: Geometry| g.members_of(g.part(slot)).filter(|o| *o != slot).find(same);
         // A group that grows has two shapes.
         let other = self.shapes().filter(|g| g.m > 0 && slot < g.members()).find_map(beside)?;
         Some((other, domain))
@@ -92,12 +90,11 @@ impl Group {
         let gone: Vec<Option<String>> = self.members.iter().map(why).collect();
         let mut dropped: Vec<usize> = (0..gone.len()).filter(|s| gone[*s].is_some()).collect();
         for g in self.shapes() {
-            for set in 0..g.sets {
-                let slots = set as usize * g.n()..(set as usize + 1) * g.n();
-                // One that is being rebuilt counts as out of service already.
-                let more =
-                    |s: &usize| gone[*s].is_some() && self.superblock.slots[*s].state == MemberState::Online;
-                if self.down(&g, set) + slots.clone().filter(more).count() > g.m {
+            for part in 0..g.parts() {
+                let slots = g.members_of(part);
+                // One that is being rebuilt counts as out of service already, unless a spare has the rest of its blocks.
+                let more = |s: &usize| gone[*s].is_some() && self.is_whole(*s) && !self.is_whole_without(*s);
+                if self.down(&g, part) + slots.clone().filter(more).count() > g.m {
                     dropped.retain(|s| !slots.contains(s));
                 }
             }

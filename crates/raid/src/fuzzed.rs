@@ -10,7 +10,7 @@ use crate::geometry::{BLOCK, Geometry, Level};
 use crate::journal::{self, Change, Entry, Position};
 use crate::layout::Layout;
 use crate::sums::Page;
-use crate::superblock::{self, Growth, Id, MemberState, Policy, Settings, Slot, Superblock, Volume};
+use crate::superblock::{self, Growth, Id, InSpare, MemberState, Policy, Settings, Slot, Superblock, Volume};
 
 const GROUP: Id = *b"group identity..";
 const AT: Position = Position { group: GROUP, slot: 2, epoch: 3, ordinal: 4 };
@@ -40,7 +40,10 @@ pub fn superblock(input: &[u8]) {
         assert!(shape.rows() == rows && shape.blocks() >= found.geometry.blocks());
         for block in [0, shape.blocks() - 1] {
             let place = shape.locate(block);
-            assert!(shape.slot(place.set, place.row, place.role) < found.slots.len());
+            assert!(
+                shape.is_declustered() || shape.slot(place.set, place.row, place.role) < found.slots.len()
+            );
+            assert!(place.set < shape.sets && place.role < shape.k);
             assert!(place.row < rows);
         }
     }
@@ -122,8 +125,13 @@ pub fn superblocks() -> Vec<Vec<u8>> {
         let members = growth.map_or(geometry, |growth| growth.to).members();
         let state = |i: usize| match i {
             1 => MemberState::Failed,
-            2 => MemberState::Rebuild { below: 12 },
+            2 => MemberState::Rebuild { done: 16 },
             _ => MemberState::Online,
+        };
+        let spare = |i: usize| match i {
+            1 if geometry.spares > 0 => Some(InSpare { index: 0, below: 4096 }),
+            2 if geometry.spares > 1 => Some(InSpare { index: 1, below: 4080 }),
+            _ => None,
         };
         let whole = Superblock {
             group: GROUP,
@@ -134,7 +142,9 @@ pub fn superblocks() -> Vec<Vec<u8>> {
             journal_blocks: 8192,
             data_start: 9000,
             clean: true,
-            slots: (0..members).map(|i| Slot { device: [i as u8; 16], state: state(i) }).collect(),
+            slots: (0..members)
+                .map(|i| Slot { device: [i as u8; 16], state: state(i), spare: spare(i) })
+                .collect(),
             spares: vec![[99; 16]],
             volumes: vec![Volume { name: "v1".into(), start: 256, blocks: 1000 }],
             settings: Settings { offline: [1].into(), check_interval_s: 3600, ..Settings::default() },
@@ -147,6 +157,8 @@ pub fn superblocks() -> Vec<Vec<u8>> {
         of(Level::Coded { k: 8, m: 3 }, 11, Policy::Bitmap),
         of(Level::Raid60 { sets: 2 }, 8, Policy::None),
         of(Level::Raid1, 2, Policy::Journal),
+        of(Level::Declustered { k: 3, m: 2, spares: 2 }, 12, Policy::Journal),
+        of(Level::Declustered { k: 5, m: 1, spares: 1 }, 13, Policy::Bitmap),
         grown(Level::Raid5, 4, Level::Raid6, 2).map(|(g, growth)| (g, growth, Policy::Journal)),
         grown(Level::Coded { k: 8, m: 2 }, 10, Level::Coded { k: 9, m: 3 }, 2)
             .map(|(g, growth)| (g, growth, Policy::Journal)),

@@ -12,11 +12,13 @@
 //! Must not depend on: devices, bytes, the state of members.
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 use ashlar_erasure::MAX_ROWS;
 
 use crate::Error;
+use crate::superblock::MAX_SPARES;
 
 /// Bytes of a block: the unit of checksums and of atomicity.
 pub const BLOCK: usize = 4096;
@@ -54,6 +56,16 @@ pub enum Level {
         /// Sets.
         sets: u16,
     },
+    /// Stripes of `k + m` over more members than that, in turn over all of them, with room distributed over all members into which the
+    /// blocks of this many failed ones are rebuilt.
+    Declustered {
+        /// Data strips.
+        k: u8,
+        /// Parity strips.
+        m: u8,
+        /// Distributed spares.
+        spares: u8,
+    },
 }
 
 impl fmt::Display for Level {
@@ -67,23 +79,26 @@ impl fmt::Display for Level {
             Level::Coded { k, m } => write!(f, "{k}+{m}"),
             Level::Raid50 { sets } => write!(f, "50x{sets}"),
             Level::Raid60 { sets } => write!(f, "60x{sets}"),
+            Level::Declustered { k, m, spares } => write!(f, "{k}+{m}s{spares}"),
         }
     }
 }
 
 impl FromStr for Level {
     type Err = Error;
-    /// `0`, `1`, `10`, `5`, `6`, `K+M`, `50`, `60`; `50x3` has three sets, `50` two.
+    /// `0`, `1`, `10`, `5`, `6`, `K+M`, `50`, `60`; `50x3` has three sets, `50` two; `K+MsS` is declustered, with S distributed spares.
     fn from_str(s: &str) -> Result<Level, Error> {
         let wrong = || {
             Error::Layout(format!(
-                "{s:?} is not a level; levels are 0, 1, 10, 5, 6, K+M, 50, 60, 50xSETS, 60xSETS"
+                "{s:?} is not a level; levels are 0, 1, 10, 5, 6, K+M, 50, 60, 50xSETS, 60xSETS, K+MsSPARES"
             ))
         };
         if let Some((k, m)) = s.split_once('+') {
-            return Ok(Level::Coded {
-                k: k.parse().map_err(|_| wrong())?,
-                m: m.parse().map_err(|_| wrong())?,
+            let number = |s: &str| s.parse().map_err(|_| wrong());
+            let k = number(k)?;
+            return Ok(match m.split_once('s') {
+                Some((m, spares)) => Level::Declustered { k, m: number(m)?, spares: number(spares)? },
+                None => Level::Coded { k, m: number(m)? },
             });
         }
         let (level, sets) = match s.split_once('x') {
@@ -125,6 +140,9 @@ pub struct Geometry {
     pub k: usize,
     /// Parity blocks of a row.
     pub m: usize,
+    /// Distributed spares. With any, the group is declustered: members turn over the sets, and each member has a block of each row that
+    /// is one of a set or of a spare.
+    pub spares: usize,
     /// Blocks of a strip.
     pub strip_blocks: u64,
     /// Stripes of each set.
@@ -143,14 +161,14 @@ impl Geometry {
             )));
         }
         let strip_blocks = strip_bytes / BLOCK as u64;
-        let (sets, k, m) = shape(level, members)?;
+        let (sets, k, m, spares) = shape(level, members)?;
         let stripes = data_blocks / strip_blocks;
         if stripes == 0 {
             return Err(Error::Layout(format!(
                 "members of {data_blocks} data blocks hold no strip of {strip_bytes} bytes"
             )));
         }
-        Ok(Geometry { level, sets, k, m, strip_blocks, stripes })
+        Ok(Geometry { level, sets, k, m, spares, strip_blocks, stripes })
     }
 
     /// Members of a set.
@@ -162,7 +180,29 @@ impl Geometry {
     /// Members of the group.
     #[must_use]
     pub fn members(&self) -> usize {
-        self.sets as usize * self.n()
+        self.sets as usize * self.n() + self.spares
+    }
+
+    /// Whether members turn over the sets: then [`Geometry::slot`] and what belongs to it do not say where a block is.
+    #[must_use]
+    pub fn is_declustered(&self) -> bool {
+        self.spares > 0
+    }
+
+    /// How many parts of the members there are of which each tolerates failures for itself: the sets, or one that has all members.
+    pub(crate) fn parts(&self) -> u32 {
+        if self.is_declustered() { 1 } else { self.sets }
+    }
+
+    /// The part that a member is of.
+    pub(crate) fn part(&self, slot: usize) -> u32 {
+        if self.is_declustered() { 0 } else { self.set(slot) }
+    }
+
+    /// The members of a part.
+    pub(crate) fn members_of(&self, part: u32) -> Range<usize> {
+        let n = if self.is_declustered() { self.members() } else { self.n() };
+        part as usize * n..(part as usize + 1) * n
     }
 
     /// Blocks of the virtual address space.
@@ -199,7 +239,7 @@ impl Geometry {
         Some(strip * self.strip_blocks + offset)
     }
 
-    /// The position in the group of the member that has a role in a row.
+    /// The position in the group of the member that has a role in a row, unless the group is declustered.
     #[must_use]
     pub fn slot(&self, set: u32, row: u64, role: usize) -> usize {
         let n = self.n() as u64;
@@ -226,7 +266,7 @@ impl Geometry {
         ((slot as u64 % n + row / self.strip_blocks) % n) as usize
     }
 
-    /// The set of a member.
+    /// The set of a member, unless the group is declustered.
     #[must_use]
     pub fn set(&self, slot: usize) -> u32 {
         (slot / self.n()) as u32
@@ -244,6 +284,9 @@ impl Geometry {
     /// [`Error::Layout`].
     pub fn grows_from(&self, from: &Geometry) -> Result<(), Error> {
         let not = |why: String| Err(Error::Layout(why));
+        if self.is_declustered() || from.is_declustered() {
+            return not("a declustered group does not grow, and no group becomes one".into());
+        }
         if self.strip_blocks != from.strip_blocks || self.stripes != from.stripes {
             return not("growth changes neither the strip nor the size of members".into());
         }
@@ -275,8 +318,8 @@ impl Geometry {
     }
 }
 
-/// Sets, k and m of a level.
-fn shape(level: Level, members: usize) -> Result<(u32, usize, usize), Error> {
+/// Sets, k, m and distributed spares of a level.
+fn shape(level: Level, members: usize) -> Result<(u32, usize, usize, usize), Error> {
     let (sets, m, least) = match level {
         Level::Raid0 => (1, 0, 1),
         Level::Raid1 => (1, members.saturating_sub(1), 2),
@@ -286,6 +329,9 @@ fn shape(level: Level, members: usize) -> Result<(u32, usize, usize), Error> {
         Level::Coded { k, m } => (1, usize::from(m), usize::from(k.max(1)) + usize::from(m)),
         Level::Raid50 { sets } => (usize::from(sets), 1, 3),
         Level::Raid60 { sets } => (usize::from(sets), 2, 4),
+        Level::Declustered { k, m, spares } => {
+            return declustered(level, usize::from(k), usize::from(m), usize::from(spares), members);
+        }
     };
     if sets == 0 || !members.is_multiple_of(sets) || members / sets < least {
         return Err(Error::Layout(format!(
@@ -308,5 +354,38 @@ fn shape(level: Level, members: usize) -> Result<(u32, usize, usize), Error> {
     if let Level::Coded { k: 0, .. } = level {
         return Err(Error::Layout("a level K+M needs K of at least 1".into()));
     }
-    Ok((sets as u32, n - m, m))
+    Ok((sets as u32, n - m, m, 0))
+}
+
+/// As [`shape`], of a declustered level: what is left of the members without the spares are whole stripes.
+fn declustered(
+    level: Level,
+    k: usize,
+    m: usize,
+    spares: usize,
+    members: usize,
+) -> Result<(u32, usize, usize, usize), Error> {
+    let n = k + m;
+    if k == 0 || m == 0 || n > MAX_ROWS || spares == 0 || spares > MAX_SPARES {
+        return Err(Error::Layout(format!(
+            "a declustered level has stripes of at least one data and one parity strip, at most {MAX_ROWS} together, and 1 to {MAX_SPARES} \
+             distributed spares; {level} has not"
+        )));
+    }
+    let left = members.saturating_sub(spares);
+    if left == 0 || !left.is_multiple_of(n) {
+        let fits = (1..=MAX_SPARES).filter(|s| members > *s && (members - s).is_multiple_of(n));
+        let fits: Vec<String> = fits.map(|s| s.to_string()).collect();
+        let hint = match fits.is_empty() {
+            true => {
+                format!("; stripes of {n} fit no number of spares: choose another width, or other drives")
+            }
+            false => format!("; with stripes of {n} and {members} members it can be {}", fits.join(", ")),
+        };
+        return Err(Error::Layout(format!(
+            "level {level} of {members} members: the members without the {spares} distributed spares have to be a multiple of \
+             the {n} of a stripe{hint}"
+        )));
+    }
+    Ok(((left / n) as u32, k, m, spares))
 }

@@ -24,6 +24,7 @@ use crate::geometry::{BLOCK, Geometry};
 use crate::journal::Change;
 use crate::layout::Layout;
 use crate::member::Member;
+use crate::permutation::Table;
 use crate::pool::Pool;
 use crate::sums::{Page, Pages, Summer};
 use crate::superblock::{MemberState, Policy, Superblock};
@@ -77,7 +78,7 @@ pub enum GroupState {
     Degraded,
     /// Members are out of service, and every set tolerates a further failure.
     PartiallyDegraded,
-    /// A member is being rebuilt.
+    /// A member is being rebuilt, also into a distributed spare.
     Recovery,
     /// More members are out of service than the level tolerates.
     Failed,
@@ -111,6 +112,10 @@ pub(crate) enum Mutant {
     LeavesWithOlder,
     /// The journal begins a new epoch while blocks are written in place.
     CheckpointBeforeInPlace,
+    /// A block whose spare is on a member that failed too is looked for there.
+    SpareOfSpareIgnored,
+    /// Blocks that are back on a new device are written in the spare.
+    SpareKept,
 }
 
 /// A drive group in service.
@@ -118,6 +123,8 @@ pub struct Group {
     pub(crate) superblock: Superblock,
     pub(crate) layout: Layout,
     pub(crate) code: Code,
+    /// Of a declustered group.
+    pub(crate) table: Option<Arc<Table>>,
     /// The code of the new shape of a group that grows, and the first row that has its old one.
     pub(crate) new_code: Option<Code>,
     pub(crate) moved: u64,
@@ -216,10 +223,10 @@ impl Group {
         }
         let worst: Vec<(usize, usize)> = self.shapes().map(|g| (self.worst(&g), g.m)).collect();
         let any = |what: fn((usize, usize)) -> bool| worst.iter().any(|w| what(*w));
-        let rebuilding = self.superblock.slots.iter().any(|s| matches!(s.state, MemberState::Rebuild { .. }));
+        let rebuilding = self.rebuilding().is_some();
         match () {
             () if any(|(down, m)| down > m) => GroupState::Failed,
-            () if !any(|(down, _)| down > 0) => GroupState::Optimal,
+            () if self.superblock.slots.iter().all(|s| s.state == MemberState::Online) => GroupState::Optimal,
             () if rebuilding => GroupState::Recovery,
             () if any(|(down, m)| down == m) => GroupState::Degraded,
             () => GroupState::PartiallyDegraded,
@@ -237,7 +244,8 @@ impl Group {
             && match self.superblock.slots[slot].state {
                 MemberState::Online => true,
                 MemberState::Failed => false,
-                MemberState::Rebuild { below } => row < below,
+                MemberState::Rebuild { done } if self.table.is_none() => row < done,
+                MemberState::Rebuild { done } => row + done >= self.geometry().rows(),
             }
     }
 

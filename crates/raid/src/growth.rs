@@ -191,7 +191,7 @@ impl Group {
             // In the order in which they were named.
             let member = new.iter_mut().find(|m| m.as_ref().is_some_and(|m| m.id == *id));
             self.members.push(member.and_then(Option::take));
-            self.superblock.slots.push(Slot { device: *id, state: MemberState::Online });
+            self.superblock.slots.push(Slot { device: *id, state: MemberState::Online, spare: None });
             self.corrected.push(0);
             self.why.push(None);
         }
@@ -321,7 +321,7 @@ impl Group {
         if self.up(slot, place.row) {
             return self.sum(slot, place.row) == UNWRITTEN;
         }
-        let slots = self.shape(place.row).slots(place.set, place.row);
+        let slots = self.slots(place.set, place.row);
         slots.iter().all(|s| !self.up(*s, place.row) || self.sum(*s, place.row) == UNWRITTEN)
     }
 

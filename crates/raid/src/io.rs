@@ -18,6 +18,7 @@ use crate::content::{Content, Put};
 use crate::geometry::BLOCK;
 use crate::group::Group;
 use crate::medium::{Command, Medium};
+use crate::member::Member;
 use crate::pool::Pool;
 use crate::submit::{self, Answer, Submission};
 use crate::sums::{Summer, UNWRITTEN};
@@ -324,6 +325,13 @@ pub(crate) struct Writes {
 }
 
 impl Writes {
+    /// Blocks for members that are marked.
+    pub(crate) fn to(members: &[Option<Member>], blocks: Vec<Put>) -> Writes {
+        let medium = |slot: usize| members[slot].as_ref().map(|m| m.medium().clone());
+        let jobs = runs(blocks).into_iter().filter_map(|(slot, runs)| Some((slot, medium(slot)?, runs)));
+        Writes { jobs: jobs.collect() }
+    }
+
     /// Writes them.
     pub(crate) fn run(mut self, pool: &Pool) -> Done {
         let mut done = submit_writes(&mut self.jobs);

@@ -27,6 +27,7 @@ mod coder;
 mod commit;
 mod content;
 mod create;
+mod distributed;
 mod domain;
 mod drive;
 mod error;
@@ -43,12 +44,14 @@ mod layout;
 mod medium;
 mod member;
 mod merge;
+mod permutation;
 mod pipeline;
 mod pool;
 mod prefetch;
 mod queue;
 mod read;
 mod rebuild;
+mod rebuild_rows;
 mod recover;
 mod shape;
 mod signature;
@@ -76,9 +79,9 @@ pub use group::{Counters, Group, GroupState, MemberStatus};
 pub use growth::{Grow, Joining, Moved};
 pub use medium::{Command, Medium, Pending};
 pub use member::Device;
-pub use rebuild::Progress;
+pub use rebuild_rows::Progress;
 pub use superblock::{
-    FORMAT, FORMAT_GROWING, Growth, Id, MAX_NAME, MAX_SPARES, MAX_VOLUMES, MemberState, Policy, Settings,
-    Slot, Superblock, Volume,
+    FORMAT, FORMAT_DECLUSTERED, FORMAT_GROWING, Growth, Id, InSpare, MAX_NAME, MAX_SPARES, MAX_VOLUMES,
+    MemberState, Policy, Settings, Slot, Superblock, Volume,
 };
 pub use write::Request;

@@ -156,7 +156,7 @@ impl Group {
             let mut changes = 0;
             for ((set, row), parts) in self.rows_of(first, end - first) {
                 let g = *self.shape(row);
-                let slots = g.slots(set, row);
+                let slots = self.slots(set, row);
                 if self.journaled() && parts.len() == g.k && self.is_unwritten(&slots, row) {
                     // It goes in place before its entry.
                     return Fits::Alone;

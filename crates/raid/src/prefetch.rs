@@ -112,13 +112,13 @@ impl Group {
     /// Adds the blocks of which the content of these roles is made.
     pub(crate) fn sources(&mut self, set: u32, row: u64, wanted: &[usize], places: &mut Places) {
         let g = *self.shape(row);
-        let up = |me: &Group, role: &usize| me.up(g.slot(set, row, *role), row);
+        let up = |me: &Group, role: &usize| me.up(me.slot_of(set, row, *role), row);
         let mut roles: Vec<usize> = wanted.iter().copied().filter(|r| up(self, r)).collect();
         if roles.len() < wanted.len() {
             let others = (0..g.n()).filter(|r| !wanted.contains(r) && up(self, r));
             roles.extend(others.take(g.k.saturating_sub(roles.len())));
         }
-        places.extend(roles.into_iter().map(|role| (g.slot(set, row, role), row)));
+        places.extend(roles.into_iter().map(|role| (self.slot_of(set, row, role), row)));
     }
 
     /// Reads these blocks, as far as they hold anything and are not here yet.

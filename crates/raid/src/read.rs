@@ -211,7 +211,7 @@ impl Group {
         let (mut needed, mut after) = (BTreeSet::new(), plan.after);
         for block in &done.left {
             let place = self.locate(plan.first + block);
-            for slot in self.shape(place.row).slots(place.set, place.row) {
+            for slot in self.slots(place.set, place.row) {
                 after = after.max(self.overlay.get(&(slot, place.row)).map_or(0, |b| b.batch));
             }
         }

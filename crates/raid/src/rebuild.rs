@@ -1,46 +1,15 @@
-//! Members that are replaced, and their rebuild.
+//! Members that are taken out of service and replaced, hot spares and distributed ones.
 //!
-//! A new member is in service below a row that its superblock tells, and counts as absent above. The row moves on when
-//! everything below is durable, so a rebuild goes on where it was after a crash.
+//! Invariants: no entry of the journal that names the old member is left when a new one takes its position, or a distributed spare its blocks.
 //!
-//! Invariants: no entry of the journal that names the old member is left when a new one takes its position.
-//!
-//! Must not depend on: when and how fast it is called: whoever owns the group sets the pace.
-
-use std::ops::Range;
-use std::sync::Arc;
-use std::time::Duration;
-
-use ashlar_environment::time::Instant;
-
-use ashlar_erasure::Code;
+//! Must not depend on: how blocks are rebuilt: [`crate::rebuild_rows`] does that.
 
 use crate::Error;
-use crate::batch::{Batch, Outcome, Site};
-use crate::coder::{Batching, Cpu};
 use crate::create::{new_id, smallest};
 use crate::geometry::BLOCK;
 use crate::group::Group;
-#[cfg(test)]
-use crate::group::Mutant;
 use crate::member::{Device, Member};
-use crate::sums::UNWRITTEN;
-use crate::superblock::{Id, MAX_SPARES, MemberState, Settings};
-use crate::threads;
-
-/// Batches that are planned at once, at most.
-const WINDOW: usize = 64;
-
-/// How far the rebuild of a member is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Progress {
-    /// The member.
-    pub slot: usize,
-    /// Rows done.
-    pub done: u64,
-    /// Rows in all.
-    pub rows: u64,
-}
+use crate::superblock::{Id, InSpare, MAX_SPARES, MemberState, Settings};
 
 impl Group {
     /// Takes a member out of service, as if it had failed.
@@ -142,15 +111,29 @@ impl Group {
         self.install(slot, member)
     }
 
-    /// Puts a hot spare in the place of a failed member, if there are both. The position, if so. One that fails together with
-    /// another member of the set is used only if there is no other one; one that is known to be gone is not used.
+    /// Gives a failed member a spare, if there are both: a distributed one, else a hot spare in its place. The position, if so. A hot spare that
+    /// fails together with another member of the set is used only if there is no other one; one that is known to be gone is not used.
+    ///
+    /// In a declustered group a hot spare waits until all blocks that can be in distributed spares are there: that is sooner.
     ///
     /// # Errors
     /// [`Error::Failed`].
     pub fn use_spare(&mut self) -> Result<Option<usize>, Error> {
         self.running()?;
-        let failed = self.superblock.slots.iter().position(|s| s.state == MemberState::Failed);
-        let Some(slot) = failed else { return Ok(None) };
+        let failed = |me: &Group, s: &usize| me.superblock.slots[*s].state == MemberState::Failed;
+        let slots = 0..self.superblock.slots.len();
+        let without = slots.clone().find(|s| failed(self, s) && self.superblock.slots[*s].spare.is_none());
+        if let Some((slot, index)) = without.zip(self.free_spare()) {
+            self.checkpoint()?;
+            self.superblock.slots[slot].spare = Some(InSpare { index, below: 0 });
+            self.unsettled = true;
+            self.settle()?;
+            return Ok(Some(slot));
+        }
+        if self.to_spare().is_some() {
+            return Ok(None);
+        }
+        let Some(slot) = without.or_else(|| slots.clone().find(|s| failed(self, s))) else { return Ok(None) };
         let Some(chosen) = self.best_spare(slot) else { return Ok(None) };
         let member = self.spares.remove(chosen);
         self.install(slot, member)?;
@@ -187,7 +170,9 @@ impl Group {
         self.checkpoint()?;
         self.pages.forget(slot);
         self.superblock.slots[slot].device = member.id;
-        self.superblock.slots[slot].state = MemberState::Rebuild { below: 0 };
+        self.superblock.slots[slot].state = MemberState::Rebuild { done: 0 };
+        // A distributed spare that has nothing yet is free again.
+        self.superblock.slots[slot].spare.take_if(|spare| spare.below == 0);
         self.superblock.settings.offline.remove(&(slot as u16));
         self.superblock.spares = self.spares.iter().map(|m| m.id).collect();
         self.members[slot] = Some(member);
@@ -199,172 +184,4 @@ impl Group {
         self.unsettled = true;
         self.settle()
     }
-
-    /// Rebuilds up to `rows` rows of one member. None: no member is being rebuilt.
-    ///
-    /// # Errors
-    /// [`Error::Lost`] if a row cannot be reconstructed: the rebuild stays where it is. [`Error::Failed`].
-    pub fn rebuild(&mut self, rows: u64) -> Result<Option<Progress>, Error> {
-        self.running()?;
-        let found = self.superblock.slots.iter().enumerate().find_map(|(slot, s)| match s.state {
-            MemberState::Rebuild { below } => Some((slot, below)),
-            _ => None,
-        });
-        let Some((slot, below)) = found else { return Ok(None) };
-        let all = self.geometry().rows();
-        let to =
-            whole_strips(below, below.saturating_add(rows.max(1)).min(all), self.geometry().strip_blocks);
-        #[cfg(test)]
-        if self.has(Mutant::ProgressBeforeBlocks) {
-            self.superblock.slots[slot].state = MemberState::Rebuild { below: to };
-            self.unsettled = true;
-            self.settle()?;
-            self.superblock.slots[slot].state = MemberState::Rebuild { below };
-        }
-        self.rebuild_rows(slot, below..to)?;
-        let done = Instant::now();
-        self.checkpoint()?;
-        if self.members[slot].is_some() {
-            self.superblock.slots[slot].state =
-                if to == all { MemberState::Online } else { MemberState::Rebuild { below: to } };
-            self.unsettled = true;
-            self.settle()?;
-        }
-        self.recording = done.elapsed();
-        Ok(Some(Progress { slot, done: to, rows: all }))
-    }
-
-    /// How long the last call of [`Group::rebuild`] took to record how far it is: that does not depend on the number of rows, so whoever
-    /// sets the pace does more at once where it is long.
-    #[must_use]
-    pub fn recording(&self) -> Duration {
-        self.recording
-    }
-
-    /// Sets how rebuilds and checks are done from now on.
-    pub fn set_batching(&mut self, batching: Batching) {
-        self.release_batches();
-        self.batching = batching;
-    }
-
-    /// Gives the memory of batches back, until something is rebuilt or checked again.
-    pub fn release_batches(&mut self) {
-        self.workers.clear();
-        self.buffers.clear();
-    }
-
-    /// How rebuilds and checks are done. The coder is the CPU after another one failed.
-    #[must_use]
-    pub fn batching(&self) -> &Batching {
-        &self.batching
-    }
-
-    /// Rebuilds rows in batches; what no batch could do, row by row.
-    fn rebuild_rows(&mut self, slot: usize, rows: Range<u64>) -> Result<(), Error> {
-        let mut at = rows.start;
-        while at < rows.end && self.members[slot].is_some() {
-            let g = *self.shape(at);
-            let to = self.one_shape(at..rows.end).end;
-            if slot >= g.members() {
-                // Rows that have not their new shape yet have no block on it.
-                at = to;
-                continue;
-            }
-            let per_batch = (self.batching.bytes / (g.k * BLOCK)).max(1) as u64;
-            let mut batches = Vec::new();
-            while at < to && batches.len() < WINDOW {
-                let end = whole_strips(at, (at + per_batch).min(to), g.strip_blocks);
-                batches.push(self.plan(slot, at..end));
-                at = end;
-            }
-            let code = self.code(to - 1).clone();
-            let outcomes = self.run_batches(slot, &code, &batches, per_batch as usize * BLOCK);
-            // The rows of these batches are done one by one, those of later batches by the CPU.
-            if let Some(error) = outcomes.iter().find_map(|o| o.coder.clone()) {
-                self.coder_failed(error);
-            }
-            for (batch, outcome) in batches.iter().zip(outcomes) {
-                self.take_in(slot, batch, outcome)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn run_batches(&mut self, slot: usize, code: &Code, batches: &[Batch], output: usize) -> Vec<Outcome> {
-        let of = (code.k(), code.m());
-        if self.workers.is_empty() || self.workers_of != of {
-            let made = threads::workers(&self.batching, code, output * code.k(), output);
-            self.workers = made.unwrap_or_else(|e| {
-                self.coder_failed(e);
-                threads::workers(&self.batching, code, output * code.k(), output).unwrap_or_default()
-            });
-            self.workers_of = of;
-        }
-        if let Some(member) = &mut self.members[slot] {
-            member.mark();
-        }
-        let site = Site { members: &self.members, layout: &self.layout, summer: &self.summer };
-        threads::run(&mut self.workers, site, batches)
-    }
-
-    /// The CPU makes the same bytes.
-    fn coder_failed(&mut self, error: Error) {
-        let name = self.batching.coder.name();
-        let why = format!("{name}: {error}");
-        self.set_batching(Batching { coder: Arc::new(Cpu::instead_of(why)), ..self.batching.clone() });
-    }
-
-    /// Records what a batch did, and does what it left.
-    fn take_in(&mut self, slot: usize, batch: &Batch, outcome: Outcome) -> Result<(), Error> {
-        self.counters.blocks_read += outcome.read;
-        self.counters.blocks_written += outcome.written;
-        if let Some((failed, op, error)) = outcome.failed {
-            // Without redundancy left, row by row: others may be readable.
-            if failed == slot || self.spareable(failed) {
-                self.fail(failed, op, &error);
-                self.running()?;
-            }
-        }
-        let unwritten = batch.unwritten.iter().map(|row| (*row, UNWRITTEN));
-        for (row, sum) in outcome.sums.into_iter().chain(unwritten) {
-            if self.members[slot].is_some() {
-                self.set_sum(slot, row, sum);
-            }
-        }
-        let mut left = outcome.left;
-        left.extend(&batch.alone);
-        left.sort_unstable();
-        for row in left {
-            self.rebuild_row(slot, row)?;
-        }
-        Ok(())
-    }
-
-    fn rebuild_row(&mut self, slot: usize, row: u64) -> Result<(), Error> {
-        let g = self.shape(row);
-        let (set, role) = (g.set(slot), g.role(slot, row));
-        let slots = g.slots(set, row);
-        let unwritten = slots.iter().all(|s| !self.up(*s, row) || self.sum(*s, row) == UNWRITTEN);
-        if unwritten {
-            if self.members[slot].is_some() {
-                self.set_sum(slot, row, UNWRITTEN);
-            }
-            return Ok(());
-        }
-        let content = self.gather(set, row, &[role])?.remove(0);
-        self.write_blocks(slot, self.layout.data_start + row, &content, "rebuild");
-        self.counters.blocks_written += 1;
-        self.running()?;
-        if self.members[slot].is_some() {
-            let sum = self.summer.of(slot, row, &content)[0];
-            self.set_sum(slot, row, sum);
-        }
-        Ok(())
-    }
-}
-
-/// The end of a range, moved down to the end of a strip, unless nothing would be left.
-fn whole_strips(from: u64, to: u64, strip: u64) -> u64 {
-    let end = to / strip * strip;
-    if end > from { end } else { to }
 }

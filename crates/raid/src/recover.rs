@@ -176,7 +176,7 @@ impl Group {
 
     fn resync_row(&mut self, set: u32, row: u64) -> Result<(), Error> {
         let (k, n) = (self.geometry().k, self.geometry().n());
-        let slots = self.geometry().slots(set, row);
+        let slots = self.slots(set, row);
         let mut data = vec![vec![0; BLOCK]; k];
         let (mut written, mut absent) = (false, false);
         for (role, content) in data.iter_mut().enumerate() {

@@ -14,7 +14,6 @@ use ashlar_erasure::Code;
 use crate::Error;
 use crate::geometry::{Geometry, Place};
 use crate::group::Group;
-use crate::superblock::MemberState;
 
 impl Group {
     /// The shape of a row.
@@ -69,32 +68,30 @@ impl Group {
 
     /// The position of the member that has a place.
     pub(crate) fn slot(&self, place: &Place) -> usize {
-        self.shape(place.row).slot(place.set, place.row, place.role)
+        self.slot_of(place.set, place.row, place.role)
     }
 
-    /// Members of a set that are not wholly in service.
-    pub(crate) fn down(&self, shape: &Geometry, set: u32) -> usize {
-        let n = shape.n();
-        let slots = set as usize * n..(set as usize + 1) * n;
-        slots.filter(|s| self.superblock.slots[*s].state != MemberState::Online).count()
+    /// Members of a part ([`Geometry::parts`]) of which not all blocks are there. Any stripe may have all of them.
+    pub(crate) fn down(&self, shape: &Geometry, part: u32) -> usize {
+        shape.members_of(part).filter(|s| !self.is_whole(*s)).count()
     }
 
-    /// The most members of any set that are not wholly in service.
+    /// The most such members of any part.
     pub(crate) fn worst(&self, shape: &Geometry) -> usize {
-        (0..shape.sets).map(|set| self.down(shape, set)).max().unwrap_or(0)
+        (0..shape.parts()).map(|part| self.down(shape, part)).max().unwrap_or(0)
     }
 
-    /// Whether the sets of a member, in all shapes, can do without one more member.
+    /// Whether the parts of a member, in all shapes, can do without one more member.
     pub(crate) fn spareable(&self, slot: usize) -> bool {
-        let spares = |g: Geometry| slot >= g.members() || self.down(&g, g.set(slot)) < g.m;
-        self.superblock.slots[slot].state != MemberState::Online || self.shapes().all(spares)
+        let spares = |g: Geometry| slot >= g.members() || self.down(&g, g.part(slot)) < g.m;
+        !self.is_whole(slot) || self.is_whole_without(slot) || self.shapes().all(spares)
     }
 
-    /// Why a set cannot do without a member.
+    /// Why a part cannot do without a member.
     pub(crate) fn too_many(&self, slot: usize) -> Error {
-        let short = |g: &Geometry| slot < g.members() && self.down(g, g.set(slot)) >= g.m;
+        let short = |g: &Geometry| slot < g.members() && self.down(g, g.part(slot)) >= g.m;
         let g = self.shapes().find(short).unwrap_or(self.superblock.geometry);
-        let set = g.set(slot);
+        let set = g.part(slot);
         Error::Failed { set, down: self.down(&g, set) + 1, tolerated: g.m }
     }
 }

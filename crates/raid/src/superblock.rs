@@ -22,6 +22,8 @@ use crate::geometry::{BLOCK, Geometry, Level};
 pub const FORMAT: u32 = 1;
 /// The version while a group grows: releases that cannot go on with that refuse it.
 pub const FORMAT_GROWING: u32 = 2;
+/// The version of a declustered group: releases that do not know such groups refuse it.
+pub const FORMAT_DECLUSTERED: u32 = 3;
 /// Bytes of each of the two places.
 pub(crate) const LEN: usize = 4 * BLOCK;
 const MAGIC: &[u8; 8] = b"ASHLRAID";
@@ -33,7 +35,7 @@ pub(crate) const KEY: [u64; 4] = [
 ];
 /// Volumes of a group, at most: what fits the superblock.
 pub const MAX_VOLUMES: usize = 128;
-/// Hot spares of a group, at most.
+/// Hot spares of a group, at most; also distributed ones.
 pub const MAX_SPARES: usize = 16;
 /// Bytes of a name, at most.
 pub const MAX_NAME: usize = 48;
@@ -83,10 +85,10 @@ pub enum MemberState {
     Online,
     /// Out of service: its device failed, or was taken out, or is missing.
     Failed,
-    /// Its blocks are made anew: those below this row are in service.
+    /// Its blocks are made anew, and so many rows of it are in service.
     Rebuild {
-        /// The first row that is not yet rebuilt.
-        below: u64,
+        /// Rows that are rebuilt: the first ones; of a declustered group the last ones.
+        done: u64,
     },
 }
 
@@ -100,6 +102,17 @@ pub struct Slot {
     pub device: Id,
     /// Its state.
     pub state: MemberState,
+    /// The distributed spare that has blocks of it. A member in service has none.
+    pub spare: Option<InSpare>,
+}
+
+/// Blocks of a member of a declustered group that are in the distributed spare room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InSpare {
+    /// The number of the spare, from 0 on. No two members have the same one.
+    pub index: u8,
+    /// Its blocks of rows below this one are there.
+    pub below: u64,
 }
 
 /// A part of the address space with a name: a virtual drive.
@@ -177,7 +190,11 @@ impl Superblock {
         let g = &self.geometry;
         let mut w = Writer::with_capacity(LEN);
         w.raw(MAGIC);
-        w.u32(if self.growth.is_some() { FORMAT_GROWING } else { FORMAT });
+        w.u32(match (&self.growth, g.spares) {
+            (Some(_), _) => FORMAT_GROWING,
+            (None, 0) => FORMAT,
+            (None, _) => FORMAT_DECLUSTERED,
+        });
         w.raw(&self.group);
         w.u64(self.generation);
         w.raw(device);
@@ -198,9 +215,9 @@ impl Superblock {
             match slot.state {
                 MemberState::Online => w.u8(0),
                 MemberState::Failed => w.u8(1),
-                MemberState::Rebuild { below } => {
+                MemberState::Rebuild { done } => {
                     w.u8(2);
-                    w.u64(below);
+                    w.u64(done);
                 }
             }
         });
@@ -219,6 +236,14 @@ impl Superblock {
             w.u16(g.members() as u16);
             put_level(&mut w, growth.to.level);
             w.u64(growth.moved);
+        } else if g.spares > 0 {
+            let slots = (0u16..).zip(&self.slots);
+            let moved: Vec<_> = slots.filter_map(|(position, slot)| Some((position, slot.spare?))).collect();
+            w.list(&moved, |w, (position, spare)| {
+                w.u16(*position);
+                w.u8(spare.index);
+                w.u64(spare.below);
+            });
         }
         let mut out = w.into_vec();
         assert!(out.len() <= LEN - 32, "the limits of names and lists keep a superblock in its place");
@@ -246,7 +271,7 @@ impl Superblock {
             return Err(Checksum("superblock"));
         }
         let format = r.u32()?;
-        if format != FORMAT && format != FORMAT_GROWING {
+        if ![FORMAT, FORMAT_GROWING, FORMAT_DECLUSTERED].contains(&format) {
             return Err(Version { what: "superblock", found: format });
         }
         let group = r.array()?;
@@ -262,15 +287,15 @@ impl Superblock {
             _ => return Err(Malformed("policy")),
         };
         let (journal_blocks, data_start, clean) = (r.u64()?, r.u64()?, r.bool()?);
-        let slots = r.list(|r| {
+        let mut slots = r.list(|r| {
             let device = r.array()?;
             let state = match r.u8()? {
                 0 => MemberState::Online,
                 1 => MemberState::Failed,
-                2 => MemberState::Rebuild { below: r.u64()? },
+                2 => MemberState::Rebuild { done: r.u64()? },
                 _ => return Err(Malformed("state")),
             };
-            Ok(Slot { device, state })
+            Ok(Slot { device, state, spare: None })
         })?;
         let spares = r.list(|r| r.array())?;
         let volumes = r.list(|r| Ok(Volume { name: r.string()?, start: r.u64()?, blocks: r.u64()? }))?;
@@ -304,6 +329,13 @@ impl Superblock {
         } else {
             (shape(level, slots.len())?, None)
         };
+        if (geometry.spares > 0) != (format == FORMAT_DECLUSTERED) {
+            return Err(Malformed("level of this format"));
+        }
+        if geometry.spares > 0 {
+            let moved = r.list(|r| Ok((r.u16()?, InSpare { index: r.u8()?, below: r.u64()? })))?;
+            put_in_spares(&mut slots, &moved, &geometry).ok_or(Malformed("distributed spares"))?;
+        }
         let whole = Superblock {
             group,
             generation,
@@ -323,6 +355,30 @@ impl Superblock {
     }
 }
 
+/// Gives members their distributed spares. None: these cannot be; the strips of a row are always all in one place.
+fn put_in_spares(slots: &mut [Slot], moved: &[(u16, InSpare)], g: &Geometry) -> Option<()> {
+    for (position, spare) in moved {
+        let taken = slots.iter().any(|s| s.spare.is_some_and(|s| s.index == spare.index));
+        let slot = slots.get_mut(usize::from(*position))?;
+        let whole = spare.below.is_multiple_of(g.strip_blocks) && spare.below <= g.rows();
+        let fits = usize::from(spare.index) < g.spares && !taken && slot.spare.is_none();
+        if !whole || !fits || slot.state == MemberState::Online {
+            return None;
+        }
+        slot.spare = Some(*spare);
+    }
+    let whole = |slot: &Slot| match slot.state {
+        MemberState::Rebuild { done } => {
+            let left = g.rows().checked_sub(done);
+            let below = slot.spare.map_or(0, |s| s.below);
+            done.is_multiple_of(g.strip_blocks) && left.is_some_and(|left| below <= left)
+        }
+        _ => true,
+    };
+    // In the order of positions, as it was written.
+    (moved.is_sorted_by_key(|(position, _)| *position) && slots.iter().all(whole)).then_some(())
+}
+
 fn put_level(w: &mut Writer, level: Level) {
     let (level, a, b) = match level {
         Level::Raid0 => (0, 0, 0),
@@ -333,6 +389,7 @@ fn put_level(w: &mut Writer, level: Level) {
         Level::Coded { k, m } => (7, u16::from(k), u16::from(m)),
         Level::Raid50 { sets } => (50, sets, 0),
         Level::Raid60 { sets } => (60, sets, 0),
+        Level::Declustered { k, m, spares } => (8, u16::from(k) | u16::from(m) << 8, u16::from(spares)),
     };
     w.u8(level);
     w.u16(a);
@@ -349,6 +406,7 @@ fn get_level(r: &mut Reader<'_>) -> Result<Level, ashlar_format::Error> {
         (5, ..) => Level::Raid5,
         (6, ..) => Level::Raid6,
         (7, Ok(k), Ok(m)) => Level::Coded { k, m },
+        (8, _, Ok(spares)) => Level::Declustered { k: a as u8, m: (a >> 8) as u8, spares },
         (50, ..) => Level::Raid50 { sets: a },
         (60, ..) => Level::Raid60 { sets: a },
         _ => return Err(wrong),

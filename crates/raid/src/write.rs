@@ -138,7 +138,7 @@ impl Group {
         let mut at_once: Vec<(Change, Content)> = Vec::new();
         for ((set, row), parts) in self.rows_of(first, (data.len() / BLOCK) as u64) {
             let whole = parts.len() == self.shape(row).k;
-            let slots = self.shape(row).slots(set, row);
+            let slots = self.slots(set, row);
             let in_place =
                 |me: &Group| slots.iter().any(|s| me.overlay.get(&(*s, row)).is_some_and(|b| b.in_place));
             let unwritten = |me: &Group| slots.iter().any(|s| me.discarded.contains(&(*s, row)));
@@ -234,7 +234,7 @@ impl Group {
     /// Parity roles of a row whose members are in service for it.
     fn parity_in_service(&self, set: u32, row: u64) -> Vec<usize> {
         let g = self.shape(row);
-        (g.k..g.n()).filter(|role| self.up(g.slot(set, row, *role), row)).collect()
+        (g.k..g.n()).filter(|role| self.up(self.slot_of(set, row, *role), row)).collect()
     }
 
     /// The two sets of roles of which the parity can be made when these data roles change: the other data, or what changes.
@@ -304,7 +304,7 @@ impl Group {
                 }
                 continue;
             }
-            let slots = self.shape(row).slots(set, row);
+            let slots = self.slots(set, row);
             if slots.iter().any(|s| self.overlay.get(&(*s, row)).is_some_and(|b| b.in_place)) {
                 self.append(std::mem::take(&mut entry))?;
                 self.commit()?;

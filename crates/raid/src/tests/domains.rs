@@ -100,6 +100,10 @@ fn members_of_a_set_are_of_different_drives() {
     assert_eq!(made(Level::Raid10, &[0, 1, 1, 0]), None);
     assert_eq!(made(Level::Raid50 { sets: 2 }, &[0, 1, 2, 0, 1, 2]), None);
     assert_eq!(made(Level::Raid0, &[5, 5]), None);
+    // Any two members of a declustered group have stripes together.
+    let declustered = Level::Declustered { k: 1, m: 1, spares: 1 };
+    assert_eq!(made(declustered, &[0, 1, 2, 3, 0]), shared(4, 0, 0));
+    assert_eq!(made(declustered, &[0, 1, 2, 3, 4]), None);
     assert!(Drives::new(8).group(Level::Raid6, &[0, 0, 1, 1], true).is_ok());
 }
 

@@ -23,8 +23,9 @@ fn example() -> Superblock {
         slots: (0..5u8)
             .map(|i| Slot {
                 device: [i; 16],
-                state: [MemberState::Online, MemberState::Failed, MemberState::Rebuild { below: 12 }]
+                state: [MemberState::Online, MemberState::Failed, MemberState::Rebuild { done: 12 }]
                     [usize::from(i) % 3],
+                spare: None,
             })
             .collect(),
         spares: vec![[9; 16]],
@@ -75,7 +76,7 @@ fn superblock_keeps_its_bytes() {
 fn growth_is_behind_the_settings_and_has_another_number() {
     let shape = |members| Geometry::new(Level::Raid6, members, 64 << 10, 4096).unwrap();
     let mut slots = example().slots;
-    slots.push(Slot { device: [8; 16], state: MemberState::Online });
+    slots.push(Slot { device: [8; 16], state: MemberState::Online, spare: None });
     let settings = Settings { checked_ms: 1 << 60, ..Settings::default() };
     let growing = |moved| Superblock {
         slots: slots.clone(),

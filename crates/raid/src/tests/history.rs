@@ -18,6 +18,9 @@ fn levels() -> Vec<(Level, usize)> {
         (Level::Coded { k: 3, m: 0 }, 3),
         (Level::Raid50 { sets: 2 }, 6),
         (Level::Raid60 { sets: 2 }, 8),
+        (Level::Declustered { k: 2, m: 1, spares: 1 }, 7),
+        (Level::Declustered { k: 2, m: 1, spares: 2 }, 8),
+        (Level::Declustered { k: 3, m: 2, spares: 1 }, 6),
     ]
 }
 
@@ -99,6 +102,7 @@ impl History {
     fn members(&mut self) {
         let slot = self.random.below(self.at.len() as u64) as usize;
         match self.group.members()[slot].state {
+            MemberState::Failed if self.random.below(2) == 0 => drop(self.group.use_spare().unwrap()),
             MemberState::Failed if !self.free.is_empty() => {
                 let device = self.free.remove(0);
                 // It may have been a member before.

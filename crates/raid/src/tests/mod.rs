@@ -2,6 +2,8 @@
 
 mod crash;
 mod crash_at_once;
+mod declustered;
+mod declustered_crash;
 mod domains;
 mod faults;
 mod format;

@@ -285,9 +285,9 @@ fn a_rebuild_that_cannot_go_on_stays_where_it_is() {
     group.replace(2, rig.device(4), false).unwrap();
     group.rebuild(2).unwrap();
     let below = |g: &Group| g.members()[2].state;
-    assert_eq!(below(&group), MemberState::Rebuild { below: 2 });
+    assert_eq!(below(&group), MemberState::Rebuild { done: 2 });
     assert!(matches!(group.rebuild(1000), Err(Error::Lost { row: r, .. }) if r == row));
-    assert_eq!(below(&group), MemberState::Rebuild { below: 2 });
+    assert_eq!(below(&group), MemberState::Rebuild { done: 2 });
 }
 
 /// What a check finds does not depend on batches.
