@@ -148,14 +148,18 @@ pub struct Group {
     pub nqn: String,
     /// `OPTIMAL`, `PARTIALLY_DEGRADED`, `DEGRADED`, `RECOVERY`, `FAILED`; `INACTIVE`: no process was asked.
     pub state: String,
-    /// `0`, `1`, `10`, `5`, `6`, `K+M`, `50xSETS`, `60xSETS`.
+    /// `0`, `1`, `10`, `5`, `6`, `K+M`, `50xSETS`, `60xSETS`; `K+MsSPARES` is declustered.
     pub level: String,
-    /// Data and parity drives of a set, and the number of sets.
+    /// Data drives of a set; of a declustered group, of a stripe.
     pub data: u64,
-    /// Drives of each set that may fail.
+    /// Drives of each set that may fail; of a declustered group, of all drives at a time.
     pub parity: u64,
-    /// Sets.
+    /// Sets; of a declustered group, stripes beside each other.
     pub sets: u64,
+    /// Distributed spares: so many failed drives can be rebuilt into the drives that are left.
+    pub distributed_spares: u64,
+    /// How many of them have blocks of failed drives.
+    pub distributed_spares_used: u64,
     /// Bytes of a strip.
     pub strip: u64,
     /// `journal`, `bitmap` or `none`.
@@ -221,6 +225,8 @@ pub struct Drive {
     pub state: String,
     /// Its file, if it is known.
     pub path: Option<String>,
+    /// The number of the distributed spare that has blocks of it.
+    pub distributed_spare: Option<u64>,
     /// Its identity.
     pub id: String,
     /// Blocks that did not match their checksum, and were corrected, since the group was opened.
@@ -326,6 +332,8 @@ pub struct Volume {
 pub struct Task {
     /// The position of the drive, of a rebuild.
     pub position: Option<u64>,
+    /// Its blocks go to a distributed spare, not to a drive at its position.
+    pub to_spare: bool,
     /// Rows that are done.
     pub done: u64,
     /// Rows in all. A row is one block of 4 KiB on each drive.

@@ -99,6 +99,13 @@ fn of_group(page: &mut Page, group: &Group) {
     page.gauge(node, "ashlar_array_group_size_bytes", "Bytes for virtual drives.").add(&name, group.size);
     page.gauge(node, "ashlar_array_group_free_bytes", "Bytes that no virtual drive has.")
         .add(&name, group.free);
+    if group.distributed_spares > 0 {
+        let (all, used) = (group.distributed_spares, group.distributed_spares_used);
+        page.gauge(node, "ashlar_array_distributed_spares", "Distributed spares of a declustered group.")
+            .add(&name, all);
+        page.gauge(node, "ashlar_array_distributed_spares_used", "Those that have blocks of failed drives.")
+            .add(&name, used);
+    }
     if let Some(rebuild) = &group.rebuild {
         page.gauge(node, "ashlar_array_rebuild_rows_done", "Rows that are rebuilt.").add(&name, rebuild.done);
         page.gauge(node, "ashlar_array_rebuild_rows", "Rows of the drive that is rebuilt.")

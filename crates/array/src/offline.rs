@@ -103,6 +103,8 @@ pub(crate) fn shape(superblock: &Superblock) -> api::Group {
         data: g.k as u64,
         parity: g.m as u64,
         sets: u64::from(g.sets),
+        distributed_spares: g.spares as u64,
+        distributed_spares_used: superblock.slots.iter().filter(|s| s.spare.is_some()).count() as u64,
         strip: g.strip_blocks * BLOCK as u64,
         policy: superblock.policy.to_string(),
         policy_note: note(superblock.policy).into(),
@@ -157,6 +159,7 @@ pub(crate) fn drives(superblock: &Superblock, paths: &BTreeMap<Id, PathBuf>) -> 
                 position: Some(slot as u64),
                 state: state.into(),
                 path,
+                distributed_spare: s.spare.map(|s| s.index.into()),
                 id: hex::encode(s.device),
                 ..api::Drive::default()
             }

@@ -1,4 +1,4 @@
-//! The background work of one group: hot spares take the place of failed drives, drives are rebuilt, the group grows, and it is
+//! The background work of one group: failed drives get distributed spares or hot ones, drives are rebuilt, the group grows, and it is
 //! checked, in that order of urgency.
 //!
 //! Work is done in steps of about [`STEP`], between which requests get their turn; the speed says how long a pause follows.
@@ -53,7 +53,7 @@ struct Worker {
     last: Option<(Instant, &'static str)>,
     /// The row at which the check goes on.
     check_at: u64,
-    /// Why no hot spare could be used.
+    /// Why no spare could be used.
     refused: Option<ashlar_raid::Error>,
 }
 
@@ -93,13 +93,10 @@ impl Worker {
             return None;
         }
         self.look_for_drives();
-        let states =
-            self.group.shared.look(|g| g.superblock().slots.iter().map(|s| s.state).collect::<Vec<_>>());
-        let any = |what: fn(&MemberState) -> bool| states.iter().any(what);
-        if any(|s| *s == MemberState::Failed) {
+        if self.group.shared.look(|g| g.superblock().slots.iter().any(|s| s.state == MemberState::Failed)) {
             self.use_spare();
         }
-        if any(|s| matches!(s, MemberState::Rebuild { .. })) {
+        if self.group.shared.look(|g| g.rebuilding().is_some()) {
             return Some(self.rebuild());
         }
         self.group.inner.lock().rebuild = None;
@@ -141,13 +138,17 @@ impl Worker {
     fn use_spare(&mut self) {
         match self.group.shared.with(ashlar_raid::Group::use_spare) {
             Ok(Some(position)) => {
-                tracing::warn!(group = self.group.name, position, "a hot spare takes the place of a drive");
+                let what = match self.group.shared.look(|g| g.superblock().slots[position].state) {
+                    MemberState::Failed => "the blocks of a drive go to a distributed spare",
+                    _ => "a hot spare takes the place of a drive",
+                };
+                tracing::warn!(group = self.group.name, position, "{what}");
                 self.group.release();
             }
             Ok(None) => {}
             Err(error) if self.refused.as_ref() == Some(&error) => {}
             Err(error) => {
-                tracing::error!(group = self.group.name, %error, "a hot spare cannot be used");
+                tracing::error!(group = self.group.name, %error, "a spare cannot be used");
                 self.refused = Some(error);
             }
         }
@@ -172,22 +173,25 @@ impl Worker {
         self.choose();
         let begun = Instant::now();
         let rows = self.rows;
-        let before = self.group.shared.look(|g| {
-            g.superblock().slots.iter().find_map(|s| match s.state {
-                MemberState::Rebuild { below } => Some(below),
-                _ => None,
-            })
-        });
+        let before = self.group.shared.look(ashlar_raid::Group::rebuilding);
         match self.group.shared.with(|g| g.rebuild(rows)) {
             Ok(Some(p)) => {
-                let done = p.done.saturating_sub(before.unwrap_or(p.done));
+                let same = before.filter(|b| (b.slot, b.to_spare) == (p.slot, p.to_spare));
+                let done = p.done.saturating_sub(same.map_or(p.done, |b| b.done));
                 let recording = self.group.shared.look(ashlar_raid::Group::recording);
                 let pause = self.paced(begun, step_time(recording), done, "rebuild");
-                let task = self.task(Some(p.slot as u64), p.done, p.rows);
+                let task =
+                    api::Task { to_spare: p.to_spare, ..self.task(Some(p.slot as u64), p.done, p.rows) };
                 let over = p.done == p.rows;
                 self.group.inner.lock().rebuild = (!over).then_some(task);
                 if over {
-                    tracing::warn!(group = self.group.name, position = p.slot, "a drive is rebuilt");
+                    let to_spare = p.to_spare;
+                    tracing::warn!(
+                        group = self.group.name,
+                        position = p.slot,
+                        to_spare,
+                        "a drive is rebuilt"
+                    );
                     self.last = None;
                     self.group.shared.with(ashlar_raid::Group::release_batches);
                 }
@@ -339,7 +343,7 @@ impl Worker {
     fn task(&self, position: Option<u64>, done: u64, rows: u64) -> api::Task {
         let left = (rows - done) as f64 * BLOCK as f64;
         let eta_s = (self.rate > 0.0).then(|| (left / self.rate).ceil() as u64);
-        api::Task { position, done, rows, bytes_per_s: self.rate as u64, eta_s, why: None }
+        api::Task { position, done, rows, bytes_per_s: self.rate as u64, eta_s, ..api::Task::default() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests of groups in service: over the socket, as commands do.
 
+mod declustered;
 mod exports;
 mod groups;
 mod hosts;
