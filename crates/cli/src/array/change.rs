@@ -97,14 +97,44 @@ fn level(text: &str) -> String {
     level.strip_prefix("raid").unwrap_or(&level).to_owned()
 }
 
+/// The level of a declustered group, if it is to be one.
+fn declustered(options: &GroupOptions, drives: usize) -> Outcome<Option<String>> {
+    if options.stripe_width.is_none() && options.distributed_spares.is_none() {
+        return Ok(None);
+    }
+    let inner = level(&options.level);
+    let wrong = |why: &str| Failure::usage(format!("level {}: {why}", options.level));
+    let both = inner.split_once('+').and_then(|(k, m)| Some((k.parse::<u8>().ok()?, m.parse::<u8>().ok()?)));
+    let (k, m) = match (inner.as_str(), both, options.stripe_width) {
+        (_, Some((k, m)), None) => (k, m),
+        (_, Some((k, m)), Some(width)) if u16::from(k) + u16::from(m) == u16::from(width) => (k, m),
+        (_, Some(_), Some(_)) => return Err(wrong("its width is K+M, not that of --stripe-width")),
+        ("5" | "6", None, None) => return Err(wrong("it needs --stripe-width to be declustered")),
+        ("5", None, Some(width)) if width > 2 => (width - 1, 1),
+        ("6", None, Some(width)) if width > 3 => (width - 2, 2),
+        ("5" | "6", None, Some(_)) => return Err(wrong("a stripe has two data drives at least")),
+        _ => return Err(wrong("only raid5, raid6 and K+M can be declustered")),
+    };
+    let width = (usize::from(k) + usize::from(m)).max(1);
+    // What is left beside whole stripes, and one whole stripe less if that is nothing.
+    let least = match drives % width {
+        0 => width,
+        rest => rest,
+    };
+    let spares = options.distributed_spares.map_or(least, usize::from);
+    Ok(Some(format!("{k}+{m}s{spares}")))
+}
+
 async fn create_group(options: GroupOptions, context: &Context<'_>) -> Outcome {
+    let drives = paths(&options.drives)?;
+    let declustered = declustered(&options, drives.len())?;
     let new = NewGroup {
         name: options.name,
-        level: level(&options.level),
+        level: declustered.unwrap_or_else(|| level(&options.level)),
         strip: bytes("--strip", &options.strip)?,
         policy: options.policy,
         journal: bytes("--journal", &options.journal)?,
-        drives: paths(&options.drives)?,
+        drives,
         spares: paths(&options.spare)?,
         force: options.force,
         shared_domains: options.allow_shared_drive,

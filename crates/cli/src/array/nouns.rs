@@ -97,6 +97,8 @@ pub enum Create {
 /// The help text after the options of a new group.
 const GROUP: &str = "\
 Levels: raid0, raid1, raid10, raid5, raid6, raid50, raid60 (or 0, 1, ...; 50x3 has three sets), and K+M, for instance 8+3. \
+With --stripe-width or --distributed-spares a group of raid5, raid6 or K+M is declustered: its stripes are narrower than the group and in turn \
+on all drives, and failed drives are rebuilt at once into room that is distributed over the others. \
 The process that owns groups makes the group and puts it in service; if there is none, the group is made and left for \
 `ashlar array serve`. Policies: `journal` closes the write hole in every state and writes changed blocks twice; `bitmap` and \
 `none` do not protect a degraded group from a loss of power.
@@ -104,7 +106,8 @@ The process that owns groups makes the group and puts it in service; if there is
 Examples:
   ashlar array create dg raid5 /dev/nvme{0...7}n1
   ashlar array create dg 8+3 /mnt/disk{1...11}/member --name tank --strip 128KiB
-  ashlar array create dg raid6 /mnt/disk{1...6}/member --spare /mnt/disk7/member";
+  ashlar array create dg raid6 /mnt/disk{1...6}/member --spare /mnt/disk7/member
+  ashlar array create dg raid6 /dev/nvme{0...23}n1 --stripe-width 11 --distributed-spares 2";
 
 /// A new group.
 #[derive(Args, Debug)]
@@ -129,6 +132,12 @@ pub struct GroupOptions {
     /// A hot spare; may be repeated
     #[arg(long, value_name = "DRIVE")]
     pub spare: Vec<String>,
+    /// Make a declustered group with stripes of so many drives, parity included [default: K+M of the level]
+    #[arg(long, value_name = "DRIVES")]
+    pub stripe_width: Option<u8>,
+    /// Make a declustered group with room for the blocks of so many failed drives [default: the least that is left beside whole stripes]
+    #[arg(long, value_name = "NUMBER")]
+    pub distributed_spares: Option<u8>,
     /// Overwrite drives that have the signature of a file system, a partition table or another array; never one in use
     #[arg(long)]
     pub force: bool,

@@ -114,7 +114,12 @@ fn group_table(output: &Output, groups: &[Group]) -> String {
             output.paint(state_tone(&g.state), &g.state),
             g.level.clone(),
             g.drives.len().to_string(),
-            g.spares.len().to_string(),
+            match g.distributed_spares {
+                0 => g.spares.len().to_string(),
+                all => {
+                    format!("{} + {} of {all} distributed", g.spares.len(), all - g.distributed_spares_used)
+                }
+            },
             g.volumes.len().to_string(),
             size_text(g.free),
             size_text(g.size),
@@ -129,7 +134,8 @@ fn group_table(output: &Output, groups: &[Group]) -> String {
 fn work(group: &Group) -> Vec<String> {
     let mut out = Vec::new();
     if let Some(task) = &group.rebuild {
-        out.push(format!("rebuild {}, coded by {}", task_text(task), group.rebuild_coder));
+        let to = if task.to_spare { " to a distributed spare" } else { "" };
+        out.push(format!("rebuild{to} {}, coded by {}", task_text(task), group.rebuild_coder));
     }
     if let Some(growth) = &group.growth {
         out.push(format!(
@@ -173,12 +179,14 @@ fn drive_table(output: &Output, drives: &[Drive]) -> String {
     table.set_header(["Drive", "State", "Path", "Corrected", "Note"]);
     for d in drives {
         let state = if d.state.is_empty() { "NO GROUP" } else { &d.state };
+        let moved = d.distributed_spare.map(|n| format!("distributed spare {n} has blocks of it"));
+        let notes: Vec<String> = d.why.iter().cloned().chain(moved).collect();
         table.add_row([
             output.printable(&drive_name(d)),
             output.paint(state_tone(state), state),
             output.printable(d.path.as_deref().unwrap_or("unknown")),
             d.corrected.to_string(),
-            output.printable(d.why.as_deref().unwrap_or_default()),
+            output.printable(&notes.join("; ")),
         ]);
     }
     table.to_string()
@@ -294,6 +302,9 @@ fn drive_text(output: &Output, drive: &Drive) -> String {
     if !drive.id.is_empty() {
         lines.push(format!("Identity   {}", drive.id));
     }
+    lines.extend(
+        drive.distributed_spare.map(|n| format!("Spare      the distributed spare {n} has blocks of it")),
+    );
     lines.extend(drive.why.iter().map(|why| format!("Note       {}", output.printable(why))));
     lines.extend(drive.health.iter().flat_map(health_lines));
     if !drive.paths.is_empty() {
@@ -346,7 +357,8 @@ fn health_lines(health: &Health) -> Vec<String> {
 }
 
 fn group_text(output: &Output, group: &Group) -> String {
-    let sets = if group.sets > 1 { format!("{} sets of ", group.sets) } else { String::new() };
+    let kind = if group.distributed_spares > 0 { "stripes" } else { "sets" };
+    let sets = if group.sets > 1 { format!("{} {kind} of ", group.sets) } else { String::new() };
     let mut lines = vec![
         format!(
             "{}  {}",
@@ -354,15 +366,25 @@ fn group_text(output: &Output, group: &Group) -> String {
             output.paint(state_tone(&group.state), &group.state)
         ),
         format!(
-            "Level     RAID {}: {sets}{} data and {} parity drives, strips of {}",
+            "Level     RAID {}: {sets}{} data and {} parity drives, {}strips of {}",
             group.level,
             group.data,
             group.parity,
+            if group.distributed_spares > 0 { "in turn over all drives, " } else { "" },
             size_text(group.strip)
         ),
         format!("Policy    {}: {}", group.policy, group.policy_note),
         format!("Space     {} free of {}", size_text(group.free), size_text(group.size)),
     ];
+    if group.distributed_spares > 0 {
+        lines.push(format!(
+            "Declustered  stripes of {} drives over {}; {} distributed spares, of which {} have blocks of failed drives",
+            group.data + group.parity,
+            group.drives.len(),
+            group.distributed_spares,
+            group.distributed_spares_used
+        ));
+    }
     if !group.rebuild_speed.is_empty() {
         lines.push(format!("Speed     {}", group.rebuild_speed));
     }
@@ -442,8 +464,11 @@ pub async fn progress(options: &ProgressOptions, context: &Context<'_>) -> Outco
         let busy: Vec<&Group> = all.iter().filter(|g| g.rebuild.is_some() || !work(g).is_empty()).collect();
         // A failed drive whose spare is about to step in.
         let about = all.iter().any(|g| {
-            !g.spares.is_empty()
-                && g.drives.iter().any(|d| matches!(d.state.as_str(), "FAILED" | "OFFLINE" | "REBUILD"))
+            let free = g.distributed_spares_used < g.distributed_spares;
+            g.drives.iter().any(|d| {
+                matches!(d.state.as_str(), "FAILED" | "OFFLINE" | "REBUILD")
+                    && (!g.spares.is_empty() || free && d.distributed_spare.is_none())
+            })
         });
         let rebuilding = all.iter().any(|g| g.state == "RECOVERY");
         let tasks = |g: &Group| [g.rebuild.clone(), g.growth.as_ref().map(|growth| growth.progress.clone())];
