@@ -22,7 +22,7 @@ use crate::io::{Ask, Reader, Writes};
 use crate::layout::Layout;
 use crate::member::Member;
 use crate::pool::Pool;
-use crate::rebuild_rows::Progress;
+use crate::progress::Progress;
 use crate::sums::{Summer, UNKNOWN, UNWRITTEN};
 
 /// Rows within a strip.

@@ -285,7 +285,7 @@ impl Geometry {
     pub fn grows_from(&self, from: &Geometry) -> Result<(), Error> {
         let not = |why: String| Err(Error::Layout(why));
         if self.is_declustered() || from.is_declustered() {
-            return not("a declustered group does not grow, and no group becomes one".into());
+            return Err(declustered_does_not_grow());
         }
         if self.strip_blocks != from.strip_blocks || self.stripes != from.stripes {
             return not("growth changes neither the strip nor the size of members".into());
@@ -316,6 +316,11 @@ impl Geometry {
         }
         Ok(())
     }
+}
+
+/// Why a declustered group is no shape before or after growth.
+pub(crate) fn declustered_does_not_grow() -> Error {
+    Error::Layout("a declustered group does not grow, and no group becomes one".into())
 }
 
 /// Sets, k, m and distributed spares of a level.

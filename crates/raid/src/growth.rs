@@ -23,7 +23,7 @@ use crate::Error;
 use crate::content::Staged;
 use crate::create::MAX_MEMBERS;
 use crate::domain::{Named, all_apart};
-use crate::geometry::{BLOCK, Geometry, Level, Place};
+use crate::geometry::{BLOCK, Geometry, Level, Place, declustered_does_not_grow};
 use crate::group::Group;
 #[cfg(test)]
 use crate::group::Mutant;
@@ -99,6 +99,9 @@ impl Group {
     /// The shape that the group would get.
     fn grown(&self, grow: &Grow, more: usize) -> Result<Geometry, Error> {
         let g = *self.geometry();
+        if g.is_declustered() {
+            return Err(declustered_does_not_grow());
+        }
         if self.superblock.growth.is_some() {
             return Err(Error::State("the group grows already".into()));
         }

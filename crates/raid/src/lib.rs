@@ -48,6 +48,7 @@ mod permutation;
 mod pipeline;
 mod pool;
 mod prefetch;
+mod progress;
 mod queue;
 mod read;
 mod rebuild;
@@ -79,7 +80,7 @@ pub use group::{Counters, Group, GroupState, MemberStatus};
 pub use growth::{Grow, Joining, Moved};
 pub use medium::{Command, Medium, Pending};
 pub use member::Device;
-pub use rebuild_rows::Progress;
+pub use progress::Progress;
 pub use superblock::{
     FORMAT, FORMAT_DECLUSTERED, FORMAT_GROWING, Growth, Id, InSpare, MAX_NAME, MAX_SPARES, MAX_VOLUMES,
     MemberState, Policy, Settings, Slot, Superblock, Volume,

@@ -24,25 +24,13 @@ use crate::group::Group;
 #[cfg(test)]
 use crate::group::Mutant;
 use crate::io::{Ask, wrong_places};
+use crate::progress::Progress;
 use crate::sums::UNWRITTEN;
 use crate::superblock::MemberState;
 use crate::threads;
 
 /// Batches that are planned at once, at most.
 const WINDOW: usize = 64;
-
-/// How far the rebuild of a member is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Progress {
-    /// The member.
-    pub slot: usize,
-    /// Its blocks go to a distributed spare, not to a device at its position.
-    pub to_spare: bool,
-    /// Rows done.
-    pub done: u64,
-    /// Rows in all.
-    pub rows: u64,
-}
 
 impl Group {
     /// What the next call of [`Group::rebuild`] goes on with. Blocks that go to distributed spares come first, and those that a spare has last.

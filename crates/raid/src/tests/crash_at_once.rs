@@ -7,6 +7,7 @@ use ashlar_machine::{Crash, Fault, Operation};
 use parking_lot::Mutex;
 
 use super::crash::*;
+use super::declustered::SIX;
 use super::rig::*;
 use super::waiting::How;
 use crate::group::Mutant;
@@ -61,6 +62,8 @@ fn mutants_are_found_among_submitted_requests() {
 /// Blocks that threads write one by one, side by side so that their requests are merged; stripes that they write and discard follow.
 const SINGLE: u64 = 60;
 const WRITERS: u64 = 6;
+/// The content of a declustered group before.
+const INITIAL: u64 = 1;
 /// Blocks of a stripe: two rows of three blocks with data.
 const STRIPE: u64 = 6;
 
@@ -70,6 +73,9 @@ enum Meanwhile {
     Nothing,
     AMemberFails,
     AMemberIsRebuilt,
+    /// Of a declustered group: into a spare, or back from it.
+    BlocksGoToASpare,
+    BlocksComeBack,
 }
 
 /// Threads that write blocks of their own, beside one that reads.
@@ -139,14 +145,27 @@ fn threads(level: Level, members: usize, how: How, meanwhile: Meanwhile, seed: u
         group.replace(1, rig.device(members), false).unwrap();
         devices = (0..=members).filter(|i| *i != 1).collect();
     }
-    let pasts: Vec<Mutex<Past>> = (0..group.size() / B).map(|_| Mutex::default()).collect();
+    if matches!(meanwhile, Meanwhile::BlocksGoToASpare | Meanwhile::BlocksComeBack) {
+        let data: Vec<u8> = (0..group.size() / B).flat_map(|_| content(INITIAL)).collect();
+        group.write(0, &data).unwrap();
+        group.take_out(1).unwrap();
+        assert_eq!(group.use_spare().unwrap(), Some(1));
+        devices = (0..members).filter(|i| *i != 1).collect();
+    }
+    if meanwhile == Meanwhile::BlocksComeBack {
+        while group.rebuild(1000).unwrap().is_some() {}
+        group.replace(1, rig.device(members), false).unwrap();
+        devices.push(members);
+    }
+    let initial = if group.geometry().is_declustered() { vec![(INITIAL, 0, 0)] } else { Past::new() };
+    let pasts: Vec<Mutex<Past>> = (0..group.size() / B).map(|_| Mutex::new(initial.clone())).collect();
     let shared = Shared::new(group);
     let from = rig.disk.position();
     let all = Threads {
         rig: &rig,
         drive: shared.volume("v").unwrap(),
         pasts: &pasts,
-        next: AtomicU64::new(1),
+        next: AtomicU64::new(INITIAL + 1),
         left: AtomicU64::new(WRITERS),
         seed,
         meanwhile,
@@ -158,7 +177,7 @@ fn threads(level: Level, members: usize, how: How, meanwhile: Meanwhile, seed: u
         }
         scope.spawn(move || all.read());
         // It ends at the last row.
-        while shared.with(|g| g.rebuild(3)).unwrap().is_some_and(|p| p.done < p.rows) {
+        while shared.with(|g| g.rebuild(2)).unwrap().is_some_and(|p| p.done < p.rows) {
             std::thread::yield_now();
         }
     });
@@ -169,7 +188,8 @@ fn threads(level: Level, members: usize, how: How, meanwhile: Meanwhile, seed: u
     for position in from..=rig.disk.position() {
         crash.advance(position);
         // A few of them, and images with random sectors of what was not flushed.
-        if random.below(6) == 0 || position == rig.disk.position() {
+        let share = if initial.is_empty() { 6 } else { 24 };
+        if random.below(share) == 0 || position == rig.disk.position() {
             let mut seeded = Seeded::new(random.next());
             judge(&lived, position, crash.image(|| seeded.next()), &mut random);
         }
@@ -195,5 +215,13 @@ fn power_cut_while_threads_write_and_a_member_fails() {
 fn power_cut_while_threads_write_and_a_member_is_rebuilt() {
     for (seed, how) in [(8, How::Submitted), (9, How::OnThreads)] {
         threads(Level::Raid5, 4, how, Meanwhile::AMemberIsRebuilt, seed);
+    }
+}
+
+#[test]
+fn power_cut_while_threads_write_and_blocks_go_to_a_spare_and_back() {
+    for (seed, how) in [(12, How::Submitted), (13, How::OnThreads)] {
+        threads(SIX, 7, how, Meanwhile::BlocksGoToASpare, seed);
+        threads(SIX, 7, how, Meanwhile::BlocksComeBack, seed + 2);
     }
 }

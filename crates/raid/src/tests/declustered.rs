@@ -305,9 +305,17 @@ fn shapes_that_are_not_declustered_are_refused() {
     // It does not grow, and none becomes one.
     let rig = Rig::new(8);
     let mut group = rig.create(ONE, 4096, Policy::Journal, 7);
-    let joining = vec![crate::Joining::Device(rig.device(7))];
+    for level in [None, Some(TWO), Some(Level::Raid6)] {
+        let joining = vec![crate::Joining::Device(rig.device(7))];
+        let grow = crate::Grow { level, ..Default::default() };
+        let Err(Error::Layout(why)) = group.grow(&grow, joining) else { panic!("{level:?}") };
+        assert!(why.contains("does not grow"), "{why}");
+    }
+    let rig = Rig::new(4);
+    let mut group = rig.create(Level::Raid5, 4096, Policy::Journal, 3);
+    let joining = vec![crate::Joining::Device(rig.device(3))];
     assert!(matches!(
-        group.grow(&crate::Grow { level: Some(TWO), ..Default::default() }, joining),
+        group.grow(&crate::Grow { level: Some(ONE), ..Default::default() }, joining),
         Err(Error::Layout(_))
     ));
 }

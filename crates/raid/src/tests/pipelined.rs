@@ -8,6 +8,7 @@ use ashlar_environment::random::Seeded;
 use ashlar_machine::{Crash, Fault, Operation};
 
 use super::crash::{Lived, Past, State, images, levels, subset};
+use super::declustered_crash::half_done;
 use super::rig::*;
 use super::waiting::How;
 use crate::content::Old;
@@ -19,7 +20,7 @@ use crate::{Batching, Group, Level, Policy, Repair, Request};
 const NEVER: usize = usize::MAX;
 
 /// A life of a group.
-struct Life {
+pub(super) struct Life {
     level: Level,
     members: usize,
     state: State,
@@ -29,7 +30,7 @@ struct Life {
     steps: usize,
 }
 
-fn life(level: Level, members: usize, state: State, seed: u64) -> Life {
+pub(super) fn life(level: Level, members: usize, state: State, seed: u64) -> Life {
     let (policy, mutant) = (Policy::Journal, None);
     Life { level, members, state, policy, mutant, seed, steps: 100 }
 }
@@ -126,7 +127,9 @@ impl Driver {
             driver.group.take_out(victim).unwrap();
             devices.retain(|d| *d != victim);
         }
-        if life.state == State::Rebuilding {
+        if life.state == State::Rebuilding && driver.group.geometry().is_declustered() {
+            devices.extend(half_done(&mut driver.group, &driver.rig, victim, life.seed));
+        } else if life.state == State::Rebuilding {
             driver.group.replace(victim, driver.rig.device(life.members), false).unwrap();
             devices.push(life.members);
             driver.group.rebuild(2).unwrap();
@@ -367,7 +370,7 @@ fn live(life: &Life) -> (Lived, usize) {
     (Lived { disk, devices, count: life.members + 1, from, pasts: driver.pasts }, most)
 }
 
-fn enumerate(life: &Life, share: u64) {
+pub(super) fn enumerate(life: &Life, share: u64) {
     images(&live(life).0, life.seed, share);
 }
 
