@@ -6,7 +6,7 @@ Needs what array_bound.py needs: root, loop devices, the block controller of cgr
 limited to BYTES per second each way, are RAID 50 of two sets of six and a hot spare, or a declustered group of the same: stripes of six and one
 distributed spare. Each group is full; then a drive is taken out of service, and it is waited until its blocks are there again.
 The declustered group also gets the drive back. No requests meanwhile. Printed for each turn: the seconds, those of the
-bound (hot spare: what the drive had / BYTES; declustered: that x 6 / 12, as each of twelve others reads 5/12 and writes 1/12 of it), and their ratio.
+bound (hot spare: what the drive had / BYTES; declustered: that x 5 / 12, as each of twelve others reads 5/12 and writes 1/12 of it, which are limited each for itself), and their ratio.
 ASHLAR_BASE names another program that also rebuilds the hot spare. By hand only: it is no test.
 """
 
@@ -84,7 +84,7 @@ def declustered():
         array.limit()
         had = array.size * 12 // 10 // 13
         array.ask("edit", "pd", "g/3", "marker", "offline")
-        line("declustered, to the distributed spare", array.until(lambda g: g["state"] == "PARTIALLY_DEGRADED"), had * 6 / 12 / BYTES)
+        line("declustered, to the distributed spare", array.until(lambda g: g["state"] == "PARTIALLY_DEGRADED"), had * 5 / 12 / BYTES)
         array.ask("edit", "pd", "g/3", "marker", "online")
         line("declustered, back to the drive", array.until(lambda g: g["state"] == "OPTIMAL"), had / BYTES)
 
