@@ -61,7 +61,7 @@ def test_drives_fail_one_after_another_while_fio_verifies(array):  # noqa: F811
     a.run("edit", "dg", "dg0", "rebuild_speed", "low")
 
     # The file of the first one is there no more; an operator takes the second one out. Nobody asks for a rebuild.
-    load = Load(uri, "--rw=randrw", "--size=64m", "--io_size=32m")
+    load = Load(uri, "--rw=randrw", "--size=64m", "--io_size=12m")
     a.run("edit", "pd", "dg0/4", "marker", "offline")
     until(lambda: a.group()["state"] == "RECOVERY", 60)
     task = a.group()["rebuild"]
@@ -71,7 +71,7 @@ def test_drives_fail_one_after_another_while_fio_verifies(array):  # noqa: F811
     load.join()
     assert spares(a.group()) == (2, 1)
     a.run("edit", "dg", "dg0", "rebuild_speed", "low")
-    load = Load(uri, "--rw=randrw", "--size=64m", "--io_size=32m")
+    load = Load(uri, "--rw=randrw", "--size=64m", "--io_size=12m")
     a.run("edit", "pd", "dg0/9", "marker", "offline")
     until(lambda: (a.group()["rebuild"] or {"done": 0})["done"] > 0, 120)
     load.join()
