@@ -75,6 +75,8 @@ pub(super) async fn fails(client: &Client, call: Call, kind: Kind, part: &str) {
 /// Without what changes by itself.
 fn stable(mut state: State) -> State {
     state.uptime_s = 0;
+    // The end of a connection is noticed a while after its client has gone.
+    state.nbd.connections = 0;
     for group in &mut state.groups {
         (group.counters, group.rebuild) = (Default::default(), None);
         group.rebuild_coder.clear();
