@@ -275,7 +275,7 @@ pub enum Grow {
     #[command(visible_alias = "drive_group", after_long_help = GROW)]
     Dg(GrowOptions),
     /// Make a virtual drive larger, while it is in use
-    #[command(visible_alias = "virtual_drive")]
+    #[command(visible_alias = "virtual_drive", after_long_help = GROW_VD)]
     Vd {
         /// The virtual drive: GROUP/NAME, or NAME if only one group has it
         volume: String,
@@ -293,6 +293,14 @@ the new room is there when it ends; `ashlar array progress` shows how far it is.
 Examples:
   ashlar array grow dg tank /dev/nvme8n1
   ashlar array grow dg tank /dev/nvme{8,9}n1 --level raid6";
+
+/// The help text after the options of a virtual drive that grows.
+const GROW_VD: &str = "\
+It stays where it is, so there has to be room behind it: `ashlar array describe dg` shows where the virtual drives of a group begin. Nothing becomes smaller.
+
+Examples:
+  ashlar array grow vd tank/data 20GiB
+  ashlar array grow vd tank/data";
 
 /// A growth.
 #[derive(Args, Debug)]
