@@ -6,7 +6,8 @@ One server over four folders, 2+2, takes so many objects of one byte (5,000,000)
 with 16 requests in flight; ASHLAR_SPEED_SIZE is another size. For each step it prints the rate, CPU of the server, the memory
 of its process, and the bytes of the blocks that the folders have allocated. Then nobody writes until compaction has ended, the
 server is ended and started again (time until it is ready, CPU, memory), and the bucket is listed. At last PUT and GET are measured
-in turns with another server that holds the objects of one step only: medians of three turns. MinIO takes one step only.
+in turns with another server that holds the objects of one step only: medians of three turns. MinIO takes one step only,
+and is listed.
 The folders are in memory or under ASHLAR_SPEED_DIR: 1,000,000 objects need 8 GB. By hand only: it is no test.
 """
 
@@ -88,6 +89,12 @@ def settle(server, objects, begin, seconds):
     say(f"after {time.monotonic() - since:.0f} s without requests: {last / objects:,.0f} bytes for each object, memory {memory(server)[0]:.0f} MiB")
 
 
+def list_all(server, objects):
+    got = bench(server, "list", "", "--existing", "--objects", str(objects), "--count", str(objects // 1000), "-c", "1")
+    say(f"LIST of {got['count'] * 1000:,} keys: {got['seconds']:.1f} s, {got['cpu'] * got['count'] / 1e6:.1f} s of CPU, page p50 {got['p50']:.1f}, p99 {got['p99']:.1f} ms; "
+        f"memory at most {memory(server)[1]:.0f} MiB")
+
+
 def restart(server):
     old = server.processes.pop()
     began = time.monotonic()
@@ -129,15 +136,14 @@ def main():
     if os.environ.get("MINIO_BIN"):
         with MinIO() as server:
             fill(server, objects // steps, 1, allocated(server.home / "drives"))
+            list_all(server, objects // steps)
     with Ashlar() as server:
         begin = allocated(server.home / "drives")
         say(f"the empty store has {begin / (1 << 20):.0f} MiB")
         fill(server, objects, steps, begin)
         settle(server, objects, begin, 600)
         restart(server)
-        got = bench(server, "list", "", "--existing", "--objects", str(objects), "--count", str(objects // 1000), "-c", "1")
-        say(f"LIST of {got['count'] * 1000:,} keys: {got['seconds']:.1f} s, {got['cpu'] * got['count'] / 1e6:.1f} s of CPU, page p50 {got['p50']:.1f}, p99 {got['p99']:.1f} ms; "
-            f"memory at most {memory(server)[1]:.0f} MiB")
+        list_all(server, objects)
         compare(server, objects // steps)
 
 
