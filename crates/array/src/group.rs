@@ -113,6 +113,12 @@ impl InService {
         self.exports.lock().get(volume).cloned()
     }
 
+    /// The export of a virtual drive that an operator has named.
+    fn known(&self, volume: &str) -> Result<Arc<Exported>, Error> {
+        let no_such = || format!("the group {:?} has no virtual drive {volume:?}", self.name);
+        self.exported(volume).ok_or_else(|| Error::not_found(no_such()))
+    }
+
     /// All exports.
     pub(crate) fn all_exported(&self) -> Vec<Arc<Exported>> {
         self.exports.lock().values().cloned().collect()
@@ -211,9 +217,7 @@ impl InService {
 
     /// Deletes a virtual drive; its clients get errors from then on.
     pub(crate) fn delete_volume(&self, name: &str) -> Result<(), Error> {
-        if self.exported(name).is_none() {
-            return Err(Error::not_found(format!("the group {:?} has no virtual drive {name:?}", self.name)));
-        }
+        self.known(name)?;
         self.shared.with(|g| g.delete_volume(name))?;
         if let Some(exported) = self.exports.lock().remove(name) {
             exported.withdraw();
@@ -223,9 +227,7 @@ impl InService {
 
     /// Makes a virtual drive larger; its clients may use the new room at once.
     pub(crate) fn grow_volume(&self, name: &str, size: Option<u64>) -> Result<(), Error> {
-        let Some(exported) = self.exported(name) else {
-            return Err(Error::not_found(format!("the group {:?} has no virtual drive {name:?}", self.name)));
-        };
+        let exported = self.known(name)?;
         self.shared.with(|g| g.grow_volume(name, size))?;
         if let Some(drive) = self.shared.volume(name) {
             exported.has_grown(drive);

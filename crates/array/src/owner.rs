@@ -133,6 +133,11 @@ impl Owner {
             return Err(Error::new(Kind::Unavailable, "the process ends"));
         }
         let of = |group: &InService| Ok(Answer { groups: vec![group.describe()], ..Answer::default() });
+        let of_volume = |group: &InService, name: &str| {
+            let described = group.describe();
+            let volume = described.volumes.iter().find(|v| v.name == name).cloned();
+            Ok(Answer { groups: vec![described], volume, ..Answer::default() })
+        };
         match call {
             Call::CreateGroup(new) => self.create_group(new),
             Call::ImportGroups { drives, without_missing } => {
@@ -164,16 +169,12 @@ impl Owner {
             Call::CreateVolume { group, name, size } => {
                 let group = self.group(group)?;
                 let name = group.create_volume(name.as_deref(), *size)?;
-                let described = group.describe();
-                let volume = described.volumes.iter().find(|v| v.name == name).cloned();
-                Ok(Answer { groups: vec![described], volume, ..Answer::default() })
+                of_volume(&group, &name)
             }
             Call::GrowVolume { volume, size } => {
                 let (group, name) = self.volume(volume)?;
                 group.grow_volume(&name, *size)?;
-                let described = group.describe();
-                let volume = described.volumes.iter().find(|v| v.name == name).cloned();
-                Ok(Answer { groups: vec![described], volume, ..Answer::default() })
+                of_volume(&group, &name)
             }
             Call::DeleteVolume { volume } => {
                 let (group, name) = self.volume(volume)?;

@@ -307,7 +307,7 @@ impl InExtent {
         // A hard disk reads in the order of places; a drive that does not answer gets no more.
         let usable = s.threads && !s.hard_disk.is() && s.stalled().is_none();
         let Some(ring) = s.options.ring.as_ref().filter(|_| usable) else { return Ok(Err(buf)) };
-        self.shared.readable()?;
+        s.readable()?;
         let (tx, rx) = tokio::sync::oneshot::channel();
         let at = self.region.offset + self.layout.frame_at(u64::from(n));
         // A caller that stops waiting leaves the buffer to the ring.
@@ -316,16 +316,14 @@ impl InExtent {
             return Ok(Err(buf));
         }
         let Ok((buf, how)) = rx.await else { return Err(Error::Offline("closing")) };
-        match how {
-            Ended::NotNow => return Ok(Err(buf)),
-            Ended::Failed(e) => {
-                self.shared.counters.reads.fetch_add(1, Ordering::Relaxed);
-                return Err(must(self.shared.read_failed(self.region.segment, &e)));
-            }
-            Ended::Done => {}
+        if matches!(how, Ended::NotNow) {
+            return Ok(Err(buf));
         }
-        self.shared.counters.reads.fetch_add(1, Ordering::Relaxed);
-        Ok(Ok(buf))
+        s.counters.reads.fetch_add(1, Ordering::Relaxed);
+        match how {
+            Ended::Failed(e) => Err(must(s.read_failed(self.region.segment, &e))),
+            _ => Ok(Ok(buf)),
+        }
     }
 
     fn table_now(&self) -> Lookup<Arc<[u8]>> {

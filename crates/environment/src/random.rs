@@ -27,7 +27,8 @@ pub fn u64() -> Result<u64, Unavailable> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// A repeatable sequence of numbers (SplitMix64): for simulations and tests, not for keys.
+/// A repeatable sequence of numbers: for simulations, tests and layouts, not for keys. SplitMix64: Steele, Lea and Flood, "Fast splittable
+/// pseudorandom number generators" (2014). Declustered drive groups are laid out by it, so the numbers do not change.
 #[derive(Clone, Debug)]
 pub struct Seeded(u64);
 

@@ -7,7 +7,7 @@
 //! * [`RawDevice`]: a device that files are kept on without a file system.
 //! * [`SimDisk`], [`Crash`]: a disk in memory that logs every write, for crash tests.
 //! * [`IoPool`]: the few threads of one drive, so that a hung drive never blocks another.
-//! * [`Ring`]: reads and durable writes without a thread that waits.
+//! * [`Ring`]: reads without a thread that waits.
 //! * [`Watch`]: how long the calls of a drive have been in progress.
 //! * [`tune_socket`]: options of connections between nodes.
 //! * [`UblkControl`], [`UblkChannel`], [`UblkQueue`]: block devices of the kernel whose requests this process executes.

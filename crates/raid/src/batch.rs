@@ -368,10 +368,11 @@ impl Batch {
 
 /// Writes blocks, which are in the order of members and rows: members that could not be written.
 fn write(site: Site<'_>, blocks: &[(usize, u64, &[u8])]) -> Vec<(usize, io::Error)> {
-    let follows = |w: &[(usize, u64, &[u8])]| w[0].0 == w[1].0 && w[0].1 + 1 == w[1].1;
+    type Block<'a> = (usize, u64, &'a [u8]);
+    let follows = |a: &Block<'_>, b: &Block<'_>| a.0 == b.0 && a.1 + 1 == b.1;
     let one = blocks.first().zip(blocks.last()).is_some_and(|(a, b)| a.0 == b.0);
     if let Some((_, pool)) = site.together.filter(|_| !one) {
-        let runs = blocks.chunk_by(|a, b| follows(&[*a, *b]));
+        let runs = blocks.chunk_by(follows);
         let run = |run: &[(usize, u64, &[u8])]| {
             let content = run.iter().flat_map(|(.., block)| block.iter().copied()).collect();
             (run[0].0, site.layout.data_start + run[0].1, Arc::new(content))
@@ -380,7 +381,7 @@ fn write(site: Site<'_>, blocks: &[(usize, u64, &[u8])]) -> Vec<(usize, io::Erro
         return done.into_iter().filter_map(|(slot, done)| Some((slot, done.err()?))).collect();
     }
     let mut failed: Vec<(usize, io::Error)> = Vec::new();
-    for run in blocks.chunk_by(|a, b| follows(&[*a, *b])) {
+    for run in blocks.chunk_by(follows) {
         let (slot, row, _) = run[0];
         let slices: Vec<&[u8]> = run.iter().map(|(.., block)| *block).collect();
         let Some(member) = site.members[slot].as_ref().filter(|_| failed.iter().all(|(s, _)| *s != slot))

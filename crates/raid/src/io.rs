@@ -448,14 +448,13 @@ impl Group {
 
     /// Plans to write blocks to members, as far as they are in service.
     pub(crate) fn writes(&mut self, blocks: Vec<Put>) -> Writes {
-        let mut jobs = Vec::new();
-        for (slot, runs) in runs(blocks) {
-            if let Some(member) = &mut self.members[slot] {
+        let writes = Writes::to(&self.members, blocks);
+        for (slot, ..) in &writes.jobs {
+            if let Some(member) = &mut self.members[*slot] {
                 member.mark();
-                jobs.push((slot, member.medium().clone(), runs));
             }
         }
-        Writes { jobs }
+        writes
     }
 
     /// Writes blocks to members, each of which fails if it cannot.

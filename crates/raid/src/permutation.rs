@@ -13,6 +13,8 @@
 //!
 //! Must not depend on: groups, the state of members.
 
+use ashlar_environment::random::Seeded;
+
 use crate::geometry::Geometry;
 
 /// Permutations of a table.
@@ -34,7 +36,7 @@ impl Table {
     pub(crate) fn new(g: &Geometry) -> Table {
         let members = g.members();
         let shape = (members as u64) | (g.k as u64) << 16 | (g.m as u64) << 32 | (g.spares as u64) << 48;
-        let mut random = SplitMix64(shape);
+        let mut random = Seeded::new(shape);
         let mut load = vec![vec![0; members]; g.spares];
         let mut bases = Vec::with_capacity(BASES);
         for _ in 0..BASES {
@@ -102,25 +104,12 @@ fn added(load: &[Vec<u64>], base: &[u16], g: &Geometry) -> Vec<Vec<u64>> {
 }
 
 /// By Fisher and Yates.
-fn permutation(members: usize, random: &mut SplitMix64) -> Vec<u16> {
+fn permutation(members: usize, random: &mut Seeded) -> Vec<u16> {
     let mut out: Vec<u16> = (0..members as u16).collect();
     for i in (1..members).rev() {
         out.swap(i, (random.next() % (i as u64 + 1)) as usize);
     }
     out
-}
-
-/// Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
 }
 
 #[cfg(test)]
@@ -203,7 +192,7 @@ mod tests {
     /// A change of these numbers would make all declustered groups unreadable.
     #[test]
     fn tables_do_not_change() {
-        assert_eq!(SplitMix64(1_234_567).next(), 6_457_827_717_110_365_317);
+        assert_eq!(Seeded::new(1_234_567).next(), 6_457_827_717_110_365_317);
         let table = Table::new(&shape(2, 1, 1, 7));
         assert_eq!(table.bases[..3], [[0, 2, 3, 1, 6, 5, 4], [5, 1, 6, 3, 0, 2, 4], [4, 1, 3, 6, 2, 0, 5]]);
         let of = |g: &Geometry| {

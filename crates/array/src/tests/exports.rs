@@ -55,6 +55,11 @@ pub(super) fn fill(rig: &Rig, export: &str, bytes: u32) {
     assert_eq!(nbd.request(1, 0, bytes, &vec![0x5a; bytes as usize]), 0);
 }
 
+/// A virtual drive of 8 MiB.
+fn create(name: &str) -> Call {
+    Call::CreateVolume { group: "tank".into(), name: Some(name.into()), size: Some(8 << 20) }
+}
+
 #[test]
 fn exports_come_and_go_with_virtual_drives_and_groups() {
     run(async {
@@ -65,11 +70,6 @@ fn exports_come_and_go_with_virtual_drives_and_groups() {
         let process = Process::start(rig.options(rig.members(0..4))).await.unwrap();
         let client = rig.client();
         assert!(Nbd::connect(&rig, "").is_none(), "there is nothing yet");
-        let create = |name: &str| Call::CreateVolume {
-            group: "tank".into(),
-            name: Some(name.into()),
-            size: Some(8 << 20),
-        };
         client.call(&create("a")).await.unwrap();
         fill(&rig, "", 1 << 20);
         client.call(&create("b")).await.unwrap();
@@ -106,11 +106,6 @@ fn clients_of_a_virtual_drive_that_grows_use_its_room_at_once() {
         offline::create(&rig.new_group("5", 0..4)).unwrap();
         let process = Process::start(rig.options(rig.members(0..4))).await.unwrap();
         let client = rig.client();
-        let create = |name: &str| Call::CreateVolume {
-            group: "tank".into(),
-            name: Some(name.into()),
-            size: Some(8 << 20),
-        };
         let grow = |volume: &str, size| Call::GrowVolume { volume: volume.into(), size };
         client.call(&create("a")).await.unwrap();
         client.call(&create("b")).await.unwrap();

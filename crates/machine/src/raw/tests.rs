@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
 
+use ashlar_environment::random::Seeded;
+
 use super::device::RawDevice;
 use super::layout::BLOCK;
 use super::store::Store;
@@ -13,16 +15,12 @@ const SIZE: u64 = 4 << 20;
 const SECTOR: usize = 512;
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-/// Numbers that look random (splitmix64).
-struct Random(u64);
+/// Numbers from a seed.
+struct Random(Seeded);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next()
     }
     fn below(&mut self, n: u64) -> u64 {
         self.next() % n
@@ -190,7 +188,7 @@ fn used_before(disk: &SimDisk, random: &mut Random) {
 /// At every write and flush, over two checkpoints.
 #[test]
 fn power_cuts_at_checkpoints_lose_nothing() {
-    let (disk, mut random) = (SimDisk::new(1 << 30), Random(3));
+    let (disk, mut random) = (SimDisk::new(1 << 30), Random(Seeded::new(3)));
     let folder = Folder::simulated_device(&disk, SIZE, None).unwrap();
     let mut synced = Vec::new();
     folder.write_new("0", b"text").unwrap();
@@ -222,7 +220,7 @@ fn power_cuts_at_checkpoints_lose_nothing() {
 #[test]
 fn power_cuts_leave_what_was_synced() {
     for seed in 0..160 {
-        let mut random = Random(seed);
+        let mut random = Random(Seeded::new(seed));
         let mut disk = SimDisk::new(1 << 30);
         let mut model = Model::new();
         used_before(&disk, &mut random);
@@ -273,7 +271,7 @@ fn power_cuts_leave_what_was_synced() {
 /// Without losses of power, for longer: checkpoints, space that is used again, and what a new start finds.
 #[test]
 fn many_changes_are_found_again() {
-    let mut random = Random(7);
+    let mut random = Random(Seeded::new(7));
     let disk = SimDisk::new(1 << 30);
     let mut model = Model::new();
     for _ in 0..8 {
@@ -448,7 +446,7 @@ fn devices_with_something_on_them_are_refused() {
 /// Every state that a loss of power in the midst of the first file leaves is a blank device, or a store.
 #[test]
 fn a_format_that_loses_power_can_be_repeated() {
-    let mut random = Random(1);
+    let mut random = Random(Seeded::new(1));
     for _ in 0..300 {
         let disk = SimDisk::new(1 << 30);
         let folder = Folder::simulated_device(&disk, SIZE, None).unwrap();
@@ -486,7 +484,7 @@ fn damage_is_survived_or_seen() {
 /// What the fuzzer begins with.
 #[test]
 fn samples_of_the_fuzzer_and_their_neighbours_do_no_harm() {
-    let mut random = Random(11);
+    let mut random = Random(Seeded::new(11));
     for sample in super::fuzzed::samples() {
         super::fuzzed::run(&sample);
         for _ in 0..400 {
