@@ -83,12 +83,21 @@ impl Sets {
     }
 }
 
-/// What the slots of a group show of one register. Those that do not answer are in neither set.
+/// What the slots of a group show of one register. Those that hang are in no set.
 struct Seen {
     /// They show another record, or none.
     behind: SlotSet,
     /// Voters that show the record.
     alike: SlotSet,
+    /// They did not answer, and were not known to hang before.
+    unheard: SlotSet,
+}
+
+/// The slots that did not take a record.
+pub(crate) struct Copied {
+    refused: SlotSet,
+    /// They failed, or did not answer in time.
+    unheard: SlotSet,
 }
 
 impl Inner {
@@ -102,12 +111,12 @@ impl Inner {
         self.note_missed(key)?;
         // This settles the register of a failed update.
         let register = self.read(key, hash, None).await?;
-        let records = self.heal_records(key, hash, register.as_ref(), depth.is_deep()).await?;
+        let (records, unheard) = self.heal_records(key, hash, register.as_ref(), depth.is_deep()).await?;
         if let (Depth::Scrubbed, Some(r)) = (depth, &register) {
             let slots = self.view(key.group())?.members().count();
             self.scrub_pacer.charge((r.record.encode().len() * slots) as u64);
         }
-        let mut healed = Healed { records, ..Healed::default() };
+        let mut healed = Healed { records, unheard, ..Healed::default() };
         if followed {
             healed.later = 1;
         } else if let Some(r) = &register {
@@ -180,45 +189,47 @@ impl Inner {
     }
 
     /// Copies the chosen record to slots that show another record, or none; `deep`: also to those whose
-    /// record cannot be read.
+    /// record cannot be read. Returns how many were behind, and how many drives in service did not answer.
     async fn heal_records(
         &self,
         key: &RegisterKey,
         hash: u64,
         want: Option<&Register>,
         deep: bool,
-    ) -> Result<u32> {
+    ) -> Result<(u32, u32)> {
         let view = self.view(key.group())?;
-        let Seen { behind, alike } = self.seen(&view, key, want.map(|r| r.ballot), deep, false).await;
+        let Seen { behind, alike, unheard } =
+            self.seen(&view, key, want.map(|r| r.ballot), deep, false).await;
         if behind.is_empty() {
             if let Some(r) = want
                 && matches!(r.record.body, Body::Tombstone)
             {
                 self.queue_purge(key, r.ballot, &view, alike);
             }
-            return Ok(0);
+            return Ok((0, view.in_service(unheard)));
         }
         let mut turn = self.turn(hash).await;
         // The register may have changed while this task waited for the turn.
         let now = match self.ask_all_again(key, hash).await? {
             Some(r) => r,
-            None => return self.renew(key, hash, &mut turn).await.map(|()| behind.len().into()),
+            None => return self.renew(key, hash, &mut turn).await.map(|()| (behind.len().into(), 0)),
         };
-        let Seen { behind, .. } = self.seen(&view, key, now.as_ref().map(|r| r.ballot), deep, true).await;
+        let Seen { behind, unheard, .. } =
+            self.seen(&view, key, now.as_ref().map(|r| r.ballot), deep, true).await;
         let Some(now) = now else {
             // Nothing is chosen, but a slot shows something: a tombstone whose purge it lost, or an update
             // that failed. A round decides.
             if !behind.is_empty() {
                 self.renew(key, hash, &mut turn).await?;
             }
-            return Ok(behind.len().into());
+            return Ok((behind.len().into(), view.in_service(unheard)));
         };
-        let left = self.copy_record(&view, key, &now, behind, true).await?;
-        if !left.is_empty() {
+        let copied = self.copy_record(&view, key, &now, behind, true).await?;
+        if !copied.refused.is_empty() {
             // A later promise refuses the old ballot: a new ballot is needed.
             self.renew(key, hash, &mut turn).await?;
         }
-        Ok(behind.len().into())
+        Ok((behind.len().into(), view.in_service(unheard.or(copied.unheard))))
     }
 
     /// Which slots show the record of `ballot`, and which show something else. `deep`: the record itself is
@@ -232,7 +243,7 @@ impl Inner {
         deep: bool,
         told: bool,
     ) -> Seen {
-        let mut seen = Seen { behind: SlotSet::EMPTY, alike: SlotSet::EMPTY };
+        let mut seen = Seen { behind: SlotSet::EMPTY, alike: SlotSet::EMPTY, unheard: SlotSet::EMPTY };
         for (slot, m) in view.members() {
             if m.is_hung() {
                 continue;
@@ -259,14 +270,16 @@ impl Inner {
                 Ok(_) | Err(DriveError::Corrupt(_)) => {
                     seen.behind.insert(slot);
                 }
-                Err(_) => {}
+                Err(_) => {
+                    seen.unheard.insert(slot);
+                }
             }
         }
         seen
     }
 
-    /// Sends a record, under its own ballot, to slots that lack it. `hint`: it is known to be chosen. Returns
-    /// the slots that refused it. Callers may hold the key's turn, so its bytes are only charged here.
+    /// Sends a record, under its own ballot, to slots that lack it. `hint`: it is known to be chosen. Callers may hold
+    /// the key's turn, so its bytes are only charged here.
     pub(crate) async fn copy_record(
         &self,
         view: &View,
@@ -274,7 +287,7 @@ impl Inner {
         want: &Register,
         to: SlotSet,
         hint: bool,
-    ) -> Result<SlotSet> {
+    ) -> Result<Copied> {
         let missing = || Error::Unavailable("no drive shows the record to copy".into());
         let record = self.stored(view, key, want.ballot).await.ok_or_else(missing)?;
         let summary = match want.record.body {
@@ -301,7 +314,8 @@ impl Inner {
         let o = answers(&tally, view, asked).await;
         let took = SlotSet(o.ok | o.uncounted);
         // A drive that failed keeps its state; only a refusal requires another ballot.
-        Ok(asked.and(SlotSet(o.refused)).without(took))
+        let refused = asked.and(SlotSet(o.refused)).without(took);
+        Ok(Copied { refused, unheard: asked.without(took).without(refused) })
     }
 
     /// The shard that belongs in the same ACCEPT as a one-sync record.
@@ -361,7 +375,7 @@ pub(crate) async fn run(of: Weak<Inner>) {
         };
         let began = Instant::now();
         match inner.heal(&wanted.key, Depth::of(wanted.deep)).await {
-            Ok(h) if h.later == 0 && (h.missing == 0 || h.lost > 0) => inner.heals.done(),
+            Ok(h) if !h.is_unfinished() => inner.heals.done(),
             other => {
                 // A register that waits for the end of a write was not tried.
                 let tried = !matches!(&other, Ok(h) if h.later > 0);

@@ -1,6 +1,7 @@
 //! Heals the registers of a placement group in the order of their keys, for rebuilds and scrubs.
 //!
-//! Invariant: a register that fails does not stop the others; it is counted.
+//! Invariant: a register that fails, or is not whole afterwards, does not stop the others; it is counted, and goes to the
+//! heal queue.
 //!
 //! Must not depend on: who asks for it, and what is recorded of it.
 
@@ -71,8 +72,8 @@ impl Inner {
                     let healed = self.heal(shown.key(), depth).await;
                     // For what could not wait where it was written.
                     self.heal_pacer.pace(0, Duration::ZERO).await;
-                    if matches!(&healed, Ok(h) if h.later > 0) {
-                        // A write of it is under way: the heal queue handles it later.
+                    if healed.as_ref().map_or(true, Healed::is_unfinished) {
+                        // A write of it is under way, or a drive did not answer: the heal queue tries it again.
                         self.heals.push(shown.key(), deep);
                     }
                     healed

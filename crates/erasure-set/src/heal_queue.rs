@@ -135,9 +135,16 @@ pub struct Healed {
     pub bytes: u64,
     /// 1 or more: its shards were not inspected yet, because a write of it is still under way.
     pub later: u32,
+    /// How often a drive in service did not say whether it has its record or shard.
+    pub unheard: u32,
 }
 
 impl Healed {
+    /// Whether another attempt may find or make what this one did not. What is lost stays lost.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.later > 0 || self.unheard > 0 || (self.missing > 0 && self.lost == 0)
+    }
+
     pub(crate) fn add(&mut self, o: Healed) {
         self.records += o.records;
         self.shards += o.shards;
@@ -145,6 +152,7 @@ impl Healed {
         self.lost += o.lost;
         self.bytes += o.bytes;
         self.later += o.later;
+        self.unheard += o.unheard;
     }
 }
 

@@ -17,7 +17,7 @@ use crate::stored::{OneSyncRecord, Parent, Stored};
 use crate::table::{FIRST_HANG_CHECK, HANG_CHECK_INTERVAL, View};
 use crate::tail_queue::{Drops, Writes};
 use crate::update::set_durable;
-use crate::write::Staged;
+use crate::write::{AskedDrives, Staged};
 use crate::{Error, Result};
 use ashlar_commit::bucket_fence::{Deletion, admits, could_be_chosen};
 use ashlar_commit::{Footing, Proposer, Recovery, SlotSet, Step};
@@ -667,7 +667,7 @@ impl<'a> Attempt<'a> {
     /// The slots whose durable shard is safe from collectors with a lower ballot (docs/protocol.md 2.6).
     /// Collectors of this process do not touch live writes; those of other processes need the confirmation.
     async fn confirmed(&self, s: &Staged) -> SlotSet {
-        let durable = s.durable();
+        let durable = s.durable(&self.view);
         if self.inner.options.sole {
             return durable;
         }
@@ -803,11 +803,14 @@ impl Attempt<'_> {
     /// followed, those left out are queued for heal.
     pub(crate) fn queue_unfinished_shards(&self, staged: &[&Staged]) {
         for s in staged {
-            let Some((tally, asked)) = s.tally() else { continue };
+            let Some(AskedDrives { tally, slots, view }) = s.asked() else { continue };
             let writes: Writes = [s.data.write_id].into_iter().collect();
             let o = tally.outcome();
-            let waiting = asked.without(SlotSet(o.ok | o.uncounted | o.failed | o.refused));
-            let lost = self.view.quorum.all().without(SlotSet(o.ok | o.uncounted)).without(waiting);
+            // A slot may have moved to another drive since the shards were sent: that drive was not asked.
+            let moved = self.view.moved_since(&view);
+            let has = SlotSet(o.ok | o.uncounted).without(moved);
+            let waiting = slots.without(SlotSet(o.ok | o.uncounted | o.failed | o.refused)).without(moved);
+            let lost = self.view.quorum.all().without(has).without(waiting);
             self.inner.heal_if_up(self.key, &self.view, lost);
             if !waiting.is_empty() {
                 let (ballot, none) = (self.p.ballot(), Drops::new());

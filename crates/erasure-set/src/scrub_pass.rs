@@ -158,7 +158,9 @@ impl Inner {
         let stretch = self.heal_stretch(group, true, (from, limit), &told).await?;
         let (registers, healed) = healed.into_inner();
         *failed += stretch.failed;
-        pass.whole &= answers && stretch.failed == 0 && healed.missing + healed.lost + healed.later == 0;
+        pass.whole &= answers
+            && stretch.failed == 0
+            && healed.missing + healed.lost + healed.later + healed.unheard == 0;
         pass.whole &= everyone_answers(&*self.view(group)?);
         let counts = &mut pass.counts;
         counts.took_ms += millis(began.elapsed());

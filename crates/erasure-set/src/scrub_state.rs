@@ -55,6 +55,7 @@ impl Scrubbed {
             lost: small(counts.lost),
             bytes: counts.bytes,
             later: 0,
+            unheard: 0,
         });
     }
 }

@@ -57,7 +57,7 @@ impl Inner {
         }
         let (mut missing, mut present, mut damaged) = (SlotSet::EMPTY, SlotSet::EMPTY, SlotSet::EMPTY);
         // They may have their shards.
-        let mut unheard = SlotSet::EMPTY;
+        let (mut unheard, mut failed) = (SlotSet::EMPTY, SlotSet::EMPTY);
         for (slot, m) in view.members() {
             if m.is_hung() {
                 unheard.insert(slot);
@@ -78,10 +78,12 @@ impl Inner {
                 Err(DriveError::Unanswered | DriveError::Offline(_)) => {
                     unheard.insert(slot);
                 }
-                Err(_) => {}
+                Err(_) => {
+                    failed.insert(slot);
+                }
             }
         }
-        let mut healed = Healed::default();
+        let mut healed = Healed { unheard: view.in_service(unheard.or(failed)), ..Healed::default() };
         // Shards are dropped when their register no longer names them; then they are not missing either.
         if !missing.is_empty() && !self.is_named(key, &data).await? {
             return Ok(healed);

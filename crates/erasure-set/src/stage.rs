@@ -54,7 +54,7 @@ impl Inner {
     /// while the others are enough: their shards would only wait in memory, and heal makes them later.
     pub(crate) fn send_shards(
         &self,
-        view: &View,
+        view: &Arc<View>,
         key: &RegisterKey,
         staged: &[&Staged],
         ballot: Ballot,
@@ -85,7 +85,7 @@ impl Inner {
             m.drive.stage_all(shards);
         }
         for (s, tally) in staged.iter().zip(tallies) {
-            s.staged_as(tally, asked);
+            s.staged_as(tally, asked, view);
         }
         asked
     }
@@ -93,7 +93,8 @@ impl Inner {
 
 /// Waits until enough drives hold the shards of a body that was sent.
 pub(crate) async fn staged_on(s: &Staged, view: &View, asked: SlotSet) -> Result<SlotSet> {
-    let Some((tally, _)) = s.tally() else { return Err(Error::Invalid("data that was not staged")) };
+    let Some(sent) = s.asked() else { return Err(Error::Invalid("data that was not staged")) };
+    let tally = sent.tally;
     let o = gather(&tally, view, asked, s.needed, GRACE).await;
     if o.ok.count_ones() < u32::from(s.needed) {
         return Err(shortage(&tally, "staging", o.ok.count_ones(), s.needed));

@@ -356,6 +356,18 @@ impl View {
         self.slots.iter().enumerate().filter_map(|(s, m)| Some((s as u8, m.as_ref()?)))
     }
 
+    /// The slots that have another drive than in an earlier view of the group.
+    pub(crate) fn moved_since(&self, earlier: &View) -> SlotSet {
+        let drive = |view: &View, slot| view.member(slot).map(|m| m.id);
+        self.quorum.all().iter().filter(|slot| drive(self, *slot) != drive(earlier, *slot)).collect()
+    }
+
+    /// How many of `slots` have a drive that is in service and answers, as far as is known.
+    pub(crate) fn in_service(&self, slots: SlotSet) -> u32 {
+        slots.iter().filter_map(|slot| self.member(slot)).filter(|m| m.is_here() && !m.is_hung()).count()
+            as u32
+    }
+
     /// Those of `slots` whose drive hangs or is away.
     pub(crate) fn hung(&self, slots: SlotSet) -> SlotSet {
         self.members().filter(|(s, m)| slots.contains(*s) && m.is_hung()).map(|(s, _)| s).collect()

@@ -106,6 +106,14 @@ impl Drop for InFlightWrite {
     }
 }
 
+/// The drives that were asked to hold the shards of a body: the answers, and the slots, with the drives that had them then.
+#[derive(Clone)]
+pub(crate) struct AskedDrives {
+    pub(crate) tally: Arc<Tally>,
+    pub(crate) slots: SlotSet,
+    pub(crate) view: Arc<View>,
+}
+
 /// Bytes that were written and wait for a record that names them. Dropping it without such a record drops the
 /// bytes.
 pub struct Staged {
@@ -114,11 +122,10 @@ pub struct Staged {
     pub(crate) data: Data,
     pub(crate) size: u64,
     pub(crate) needed: u8,
-    view: Arc<View>,
     /// The rows of a small body, and their length.
     rows: Option<(Bytes, usize)>,
-    /// The answers of the drives that hold a shard; `None`: none was asked yet.
-    tally: Mutex<Option<(Arc<Tally>, SlotSet)>>,
+    /// The drives that were asked to hold a shard; `None`: none was asked yet.
+    asked: Mutex<Option<AskedDrives>>,
     /// For a large body: shards that are still being made durable.
     unfinished: Mutex<Vec<(u8, Unfinished)>>,
     kept: AtomicBool,
@@ -146,7 +153,7 @@ impl Staged {
     }
     /// Whether it was not sent to any drive yet.
     pub(crate) fn is_pending(&self) -> bool {
-        self.rows.is_some() && self.tally.lock().is_none()
+        self.rows.is_some() && self.asked.lock().is_none()
     }
     /// One shard of a small body.
     pub(crate) fn row(&self, shard: u8) -> Bytes {
@@ -159,23 +166,23 @@ impl Staged {
     pub(crate) fn guard(&mut self) {
         self._in_flight = Some(InFlightWrite::new(&self.inner, self.data.write_id));
     }
-    pub(crate) fn staged_as(&self, tally: Arc<Tally>, asked: SlotSet) {
-        *self.tally.lock() = Some((tally, asked));
+    pub(crate) fn staged_as(&self, tally: Arc<Tally>, slots: SlotSet, view: &Arc<View>) {
+        *self.asked.lock() = Some(AskedDrives { tally, slots, view: view.clone() });
     }
-    /// The slots that were asked to hold a shard, and their answers.
-    pub(crate) fn tally(&self) -> Option<(Arc<Tally>, SlotSet)> {
-        self.tally.lock().clone()
+    /// The drives that were asked to hold a shard, and their answers.
+    pub(crate) fn asked(&self) -> Option<AskedDrives> {
+        self.asked.lock().clone()
     }
     /// Shards that may still be being made durable, for the code that follows them.
     pub(crate) fn unfinished(&self) -> Vec<(u8, Unfinished)> {
         std::mem::take(&mut *self.unfinished.lock())
     }
-    /// Slots whose shard is durable now.
-    pub(crate) fn durable(&self) -> SlotSet {
-        self.tally.lock().as_ref().map_or(SlotSet::EMPTY, |(t, _)| {
+    /// Slots whose shard is durable now on the drive that has the slot in `view`.
+    pub(crate) fn durable(&self, view: &View) -> SlotSet {
+        self.asked.lock().as_ref().map_or(SlotSet::EMPTY, |asked| {
             // A shard on a joining drive is as durable as any other.
-            let o = t.outcome();
-            SlotSet(o.ok | o.uncounted)
+            let o = asked.tally.outcome();
+            SlotSet(o.ok | o.uncounted).without(view.moved_since(&asked.view))
         })
     }
     /// A record that names it is about to be sent: from here on it belongs to the register.
@@ -193,11 +200,11 @@ impl Drop for Staged {
         if self.named.load(Ordering::Acquire) {
             return;
         }
-        let Some((tally, asked)) = self.tally.get_mut().take() else { return };
+        let Some(asked) = self.asked.get_mut().take() else { return };
         let kept = self.kept.load(Ordering::Acquire);
-        let o = tally.outcome();
+        let o = asked.tally.outcome();
         let answered = SlotSet(o.ok | o.uncounted | o.failed | o.refused);
-        if kept || !asked.without(answered).is_empty() {
+        if kept || !asked.slots.without(answered).is_empty() {
             // A record may name it after all, or a drive may still be writing it and accept it after the
             // drop.
             self.inner.scrub.abandoned(&self.owner, self.data.write_id);
@@ -208,9 +215,9 @@ impl Drop for Staged {
         for (_, shard) in self.unfinished.get_mut().drain(..) {
             shard.give_up();
         }
-        let epoch = self.inner.epoch_now(&self.view);
-        for (slot, m) in self.view.members() {
-            m.drive.discard(self.view.group, epoch, &[(self.data.write_id, self.data.shard_of(slot))]);
+        let epoch = self.inner.epoch_now(&asked.view);
+        for (slot, m) in asked.view.members() {
+            m.drive.discard(asked.view.group, epoch, &[(self.data.write_id, self.data.shard_of(slot))]);
         }
     }
 }
@@ -811,9 +818,8 @@ impl DataWriter {
                 data: self.data,
                 size: self.size,
                 needed: self.needed,
-                view: self.view.clone(),
                 rows: None,
-                tally: Mutex::new(None),
+                asked: Mutex::new(None),
                 unfinished: Mutex::default(),
                 kept: AtomicBool::new(false),
                 named: AtomicBool::new(false),
@@ -831,7 +837,7 @@ impl DataWriter {
                             staged.unfinished.get_mut().push((slot as u8, shard));
                         }
                     }
-                    staged.staged_as(tally.clone(), asked);
+                    staged.staged_as(tally.clone(), asked, &self.view);
                     let o = gather(&tally, &self.view, asked, self.needed, GRACE).await;
                     let have = o.ok.count_ones();
                     if have < u32::from(self.needed) {

@@ -3,6 +3,7 @@
 
 use super::join::census_after_load;
 use super::*;
+use crate::ShardState;
 
 /// Objects of each test.
 const COUNT: u64 = 24;
@@ -165,4 +166,52 @@ async fn drive_that_let_go_joins_again() {
         }
     }
     rig.close().await;
+}
+
+/// A slot moves to another drive, which is complete, after the shards of a body were sent and before its record is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shard_of_a_slot_that_moves_while_its_body_is_written_is_made() {
+    for sole in [true, false] {
+        let rig = Rig::with(2, 2, 1, |o| o.sole = sole).await;
+        let (old, new) = (drive_id(0, 0), drive_id(0, 1));
+        let mut bodies = Vec::new();
+        for (name, size) in [("small", 5000), ("large", 1_200_000)] {
+            let key = rig.key(name);
+            let mut writer = rig.sets.write(&key, size).await.unwrap();
+            writer.write(noise(size, size as usize)).await.unwrap();
+            let mut staged = writer.finish().await.unwrap();
+            rig.sets.stage(&key, vec![&mut staged]).await.unwrap();
+            bodies.push((name, key, size, staged));
+        }
+        rig.format(0, 1, Role::Joining);
+        rig.sets.set_layout(moved(&rig.layout, 0, old, new)).unwrap();
+        rig.unplug(0, 0).await;
+        rig.plug(0, 1).await;
+        rig.sets.rebuild(new).await.unwrap();
+        rig.sets.heal_queued().await;
+        for (name, key, size, staged) in bodies {
+            let data = staged.data();
+            let refs = [&staged];
+            let done = rig.sets.update_register::<(), ()>(&key, &refs, |_| Decision::Write {
+                body: body(size, Some(data)),
+                summary: summary(size),
+                moved: false,
+                out: (),
+            });
+            let register = done.await.unwrap().register.unwrap();
+            let durable = register.record.data().next().unwrap().data.durable;
+            drop(staged);
+            assert_eq!(
+                durable & 1,
+                0,
+                "{name}, {sole}: the drive that has the slot now does not have the shard"
+            );
+            basic::quiet(&rig.sets).await;
+            rig.sets.heal_queued().await;
+            let placed = rig.sets.placement(&key, &data, true).await.unwrap();
+            assert!(placed.iter().all(|p| p.state == ShardState::Good), "{name}, {sole}: {placed:?}");
+            assert_eq!(rig.get(name).await.unwrap(), Some(noise(size, size as usize)));
+        }
+        rig.close().await;
+    }
 }

@@ -156,3 +156,30 @@ async fn rebuild_is_measured_in_bytes() {
     rig.faults[3].clear();
     rig.close().await;
 }
+
+/// What a pass over a group cannot make now is in the heal queue afterwards: it does not wait for the next scrub.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_made_yet_is_tried_again() {
+    let rig = Rig::with(2, 3, 1, |_| {}).await;
+    let register = rig.put("large", &noise(1, 1_200_000)).await.unwrap();
+    at_rest(&rig.sets).await;
+    let data = register.record.data().next().unwrap().data;
+    let away = rig.sets.detach(drive_id(3, 0)).unwrap();
+    for slot in 0..3 {
+        let drive = rig.sets.drives().into_iter().find(|d| d.label().drive == drive_id(slot, 0)).unwrap();
+        let (id, shard) = (data.write_id, data.shard_of(slot));
+        drive.discard(GroupId::default(), u32::MAX, &[(id, shard)]);
+        // A drop may require a lookup in the index first.
+        while drive.open_shard(id, shard).await.is_ok() {
+            drive.flush().await.unwrap();
+        }
+    }
+    let found = rig.sets.scrub(false).await.unwrap();
+    assert_eq!((found.healed.shards, found.healed.missing, found.healed.lost), (0, 3, 0), "{found:?}");
+    assert_eq!(rig.sets.heal_stats().queued, 1);
+    rig.sets.attach(away);
+    rig.sets.heal_queued().await;
+    let placed = rig.sets.placement(&rig.key("large"), &data, true).await.unwrap();
+    assert!(placed.iter().all(|p| p.state == crate::ShardState::Good), "{placed:?}");
+    rig.close().await;
+}
