@@ -21,6 +21,9 @@ use crate::shell::{Outcome, cargo, read, root, show};
 /// The versions of tools that were tested.
 const TOOLS: [&str; 2] = ["cargo-zigbuild==0.20.1", "ziglang==0.14.1"];
 
+/// The profile of packaged programs: what everybody builds, optimised across crates.
+const PROFILE: &str = "dist";
+
 /// What to build.
 pub struct Options {
     processor: Vec<String>,
@@ -118,16 +121,16 @@ fn build(out: &Path, processor: &Processor) -> Outcome<PathBuf> {
     show(Command::new("rustup").current_dir(root()).args(["target", "add", &processor.target]))?;
     let path = format!("{}:{}", tools.join("bin").display(), std::env::var("PATH").unwrap_or_default());
     let arguments =
-        ["zigbuild", "--release", "--locked", "--package", "ashlar", "--target", &processor.target];
+        ["zigbuild", "--profile", PROFILE, "--locked", "--package", "ashlar", "--target", &processor.target];
     // Not through the cargo that runs this: it finds subcommands on the path given here.
     show(
         Command::new("cargo")
             .current_dir(root())
             .env("PATH", path)
-            .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
+            .env("CARGO_PROFILE_DIST_STRIP", "symbols")
             .args(arguments),
     )?;
-    Ok(root().join("target").join(&processor.target).join("release/ashlar"))
+    Ok(root().join("target").join(&processor.target).join(PROFILE).join("ashlar"))
 }
 
 /// A program that this machine can run; it writes the manual pages and completions of all packages.
