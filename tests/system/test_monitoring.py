@@ -285,7 +285,7 @@ def test_dashboards_are_complete():
 def test_dashboards_and_alerts_use_only_exported_metrics(own):
     # The metrics of the full scrub are there when one has ended.
     ashlar(own, "drive", "scrub", "it")
-    until(lambda: "ashlar_scrub_full_seconds" in scrape(own, "/ashlar/metrics"), 60)
+    until(lambda: {"ashlar_scrub_full_seconds", "ashlar_scrub_orphans"} <= set(samples(scrape(own, "/ashlar/metrics"))), 60)
     found = set(samples(scrape(own, "/ashlar/metrics")))
     used = dashboards.used()
     rules = (ROOT / "deploy/prometheus/alerts.yml").read_text()
