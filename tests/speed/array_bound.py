@@ -2,7 +2,7 @@
 
     ASHLAR_BIN=target/release/ashlar python3 tests/speed/array_bound.py [seconds] [policies] [rows]
 
-Needs root, loop devices, the block controller of cgroups (version 1) and fio. RAID 5 of five loop devices in memory, each limited by the kernel to
+Needs root, loop devices, the block controller of cgroups (version 1) and fio. RAID 5 of five loop devices in memory with blocks of 4 KiB, each limited by the kernel to
 READS reads and WRITES writes per second and to BYTES per second each way, so that the processors are not the limit. fio
 writes and reads a virtual drive over NBD, for each policy of the group, random writes with 32, 128 and 256 requests in flight: a connection
 executes 16 of them at the same time, so there are as many connections as that takes. ASHLAR_BASE names another program that is measured
@@ -73,7 +73,7 @@ class Array:
             file = self.home / f"m{n}"
             with file.open("wb") as f:
                 f.truncate(512 << 20)
-            self.devices.append(shell("losetup", "--find", "--show", file))
+            self.devices.append(shell("losetup", "--sector-size", 4096, "--find", "--show", file))
         self.ask("create", "dg", "raid5", *self.devices, "--name", "g", "--policy", self.policy)
         join = f'echo $$ > {self.limits}/cgroup.procs; exec "$@"'
         command = ["sh", "-c", join, "sh", self.program, "--json", "array", "--socket", self.home / "s", "serve", *self.devices, "--nbd", f"unix:{self.home}/nbd"]

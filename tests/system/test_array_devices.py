@@ -287,6 +287,65 @@ def test_kill_and_restart_under_other_names(devices, tmp_path):
     a.stop()
 
 
+def test_kills_while_whole_stripes_are_written_once(devices):
+    """Over drives with blocks of 4 KiB whole rows are not written to the journals before."""
+    make, loops = devices
+    a = make().start()
+    names = [loops.attach(loops.file(f"disk{i}"), "--sector-size", 4096) for i in range(4)]
+    a.run("create", "dg", "raid5", *names, "--journal", "4MiB")
+    assert "whole rows are written once" in a.group()["policy_note"]
+    a.run("create", "vd", "dg0", "24MiB")
+    for at, name in enumerate(names):
+        (a.members / f"wwn-{at}").symlink_to(name)
+    # Four stripes of three strips of 64 KiB.
+    piece, pieces = 192, 16
+    answered = [0] * pieces
+    a.options = ()
+
+    def filled(at, generation):
+        return b"".join(content(block, generation) for block in range(at * piece, (at + 1) * piece))
+
+    for round in range(3):
+        stop, under_way, count = threading.Event(), {}, [0, 0]
+
+        def work(worker):
+            chance = random.Random(10 * round + worker)
+            try:
+                client = Client(a.nbd, "dg0/vd0")
+                while not stop.is_set():
+                    at = chance.randrange(pieces // 2) * 2 + worker
+                    under_way[at] = answered[at] + 1
+                    client.write(at * piece * 4096, filled(at, answered[at] + 1))
+                    answered[at] += 1
+                    del under_way[at]
+                    count[worker] += 1
+            except OSError:
+                pass
+
+        workers = [threading.Thread(target=work, args=[n]) for n in range(2)]
+        [w.start() for w in workers]
+        until(lambda: min(count) > 6, 120)
+        a.kill()
+        stop.set()
+        [w.join(120) for w in workers]
+        until(lambda: all(is_free(n) for n in names), 60)
+        a.start()
+        assert a.group()["state"] == "OPTIMAL", a.group()
+        client = Client(a.nbd, "dg0/vd0")
+        for at in range(pieces):
+            found = client.read(at * piece * 4096, piece * 4096)
+            for i in range(piece):
+                block = found[i * 4096:(i + 1) * 4096]
+                allowed = {answered[at], under_way.get(at, answered[at])}
+                same = [g for g in allowed if block == (content(at * piece + i, g) if g else bytes(4096))]
+                assert same, (round, at, i, allowed)
+            # What comes next is told from what was found.
+            answered[at] = max(answered[at], under_way.get(at, 0))
+            client.write(at * piece * 4096, filled(at, answered[at]))
+        checked(a)
+    a.stop()
+
+
 def test_devices_that_something_else_has_are_refused_and_stay_as_they_are(devices, tmp_path):
     make, loops = devices
     a = make().start()

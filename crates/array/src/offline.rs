@@ -107,7 +107,7 @@ pub(crate) fn shape(superblock: &Superblock) -> api::Group {
         distributed_spares_used: superblock.slots.iter().filter(|s| s.spare.is_some()).count() as u64,
         strip: g.strip_blocks * BLOCK as u64,
         policy: superblock.policy.to_string(),
-        policy_note: note(superblock.policy).into(),
+        policy_note: note(superblock).into(),
         size,
         free: size - used,
         volumes,
@@ -129,8 +129,11 @@ fn growth(growth: &Growth) -> api::Growth {
 }
 
 /// What a policy promises and costs: docs/array.md.
-fn note(policy: Policy) -> &'static str {
-    match policy {
+fn note(superblock: &Superblock) -> &'static str {
+    match superblock.policy {
+        Policy::Journal if superblock.intents => {
+            "every answer is durable, in every state; whole rows are written once, other changed blocks twice"
+        }
         Policy::Journal => "every answer is durable, in every state; changed blocks are written twice",
         Policy::Bitmap => "what was flushed stays; a degraded group is not protected from a loss of power",
         Policy::None => "as bitmap, and after an unclean stop all parity is made anew",

@@ -249,6 +249,11 @@ impl Medium for Remote {
         true
     }
 
+    /// A target writes each of its blocks as a whole.
+    fn is_atomic(&self) -> bool {
+        self.0.block() == ashlar_raid::BLOCK as u32
+    }
+
     fn gone(&self) -> Option<String> {
         self.0.gone()
     }

@@ -39,6 +39,8 @@ pub enum Access {
 pub struct BlockDevice {
     file: File,
     size: u64,
+    /// Bytes of a block of the device.
+    block: u32,
     /// None: the kernel tells nothing about it.
     facts: Option<Facts>,
     domain: Option<String>,
@@ -110,16 +112,17 @@ impl BlockDevice {
             let why = format!("the device has blocks of {blocks} bytes; those of drives have 512 to {ALIGN}");
             return Err(io::Error::new(ErrorKind::Unsupported, why));
         }
-        BlockDevice::over(file.into(), facts(opened.st_rdev))
+        BlockDevice::over(file.into(), blocks, facts(opened.st_rdev))
     }
 
-    fn over(file: File, facts: Option<Facts>) -> io::Result<BlockDevice> {
+    fn over(file: File, block: u32, facts: Option<Facts>) -> io::Result<BlockDevice> {
         let end = end_of(&file)?;
         if end < ALIGN as u64 {
             return Err(io::Error::new(ErrorKind::Unsupported, "the device has no medium, or no size"));
         }
         Ok(BlockDevice {
             file,
+            block,
             // A last block that is not whole is not used.
             size: end - end % ALIGN as u64,
             domain: facts.as_ref().map(Facts::domain),
@@ -134,6 +137,12 @@ impl BlockDevice {
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Whether the device writes blocks of 4 KiB as a whole: its own blocks have that size.
+    #[must_use]
+    pub fn is_atomic(&self) -> bool {
+        self.block == ALIGN as u32
     }
 
     /// What it fails with, for instance the disk of a partition or the NVMe subsystem of a namespace, if the kernel tells it.
@@ -300,7 +309,7 @@ mod tests {
         File::create(&path).unwrap().set_len(size).unwrap();
         let open = |flags: i32| File::options().read(true).write(true).custom_flags(flags).open(&path);
         let file = open(OFlags::DIRECT.bits() as i32).or_else(|_| open(0)).unwrap();
-        BlockDevice::over(file, None).unwrap()
+        BlockDevice::over(file, 4096, None).unwrap()
     }
 
     fn noise(len: usize, seed: usize) -> Vec<u8> {

@@ -45,7 +45,7 @@ impl Group {
     }
 
     /// Sets the checksums of changes from their content.
-    fn set_sums<'a>(&self, blocks: impl Iterator<Item = (&'a mut Change, &'a [u8])>) {
+    pub(crate) fn set_sums<'a>(&self, blocks: impl Iterator<Item = (&'a mut Change, &'a [u8])>) {
         let (changes, content): (Vec<&mut Change>, Vec<_>) = blocks
             .map(|(change, content)| {
                 let place = (usize::from(change.slot), change.row);
@@ -121,6 +121,7 @@ impl Group {
     fn append_entry(&mut self, mut staged: Vec<Staged>, content: bool) -> Result<(), Error> {
         // Whoever reads this entry after a crash must not expect a part of a member that has failed before it.
         self.settle()?;
+        assert!(!self.is_held(), "nothing is staged until the failure is recorded");
         staged.retain(|(c, _)| self.up(usize::from(c.slot), c.row));
         if staged.is_empty() {
             return Ok(());
@@ -161,12 +162,22 @@ impl Group {
     }
 
     /// Adds the part of an entry on a member to those that wait: they follow one another in its journal and are written with one request.
-    fn append_part(&mut self, slot: u16, entry: &Entry, staged: &[Staged]) {
-        let Some(member) = &mut self.members[usize::from(slot)] else { return };
+    pub(crate) fn append_part(&mut self, slot: u16, entry: &Entry, staged: &[Staged]) {
         let own = staged.iter().filter(|(c, _)| c.slot == slot).filter_map(|(_, content)| content.clone());
-        let mut part: Vec<Content> = own.collect();
+        let own: Vec<Content> = own.collect();
+        self.append_blocks(slot, own, |at, content| journal::encode(at, entry, content));
+    }
+
+    /// Adds a part with content; `head` makes its first block.
+    pub(crate) fn append_blocks(
+        &mut self,
+        slot: u16,
+        mut part: Vec<Content>,
+        head: impl FnOnce(&Position, &[&[u8]]) -> Vec<u8>,
+    ) {
+        let Some(member) = &mut self.members[usize::from(slot)] else { return };
         let at = Position { group: self.superblock.group, slot, epoch: self.epoch, ordinal: member.ordinal };
-        let head = journal::encode(&at, entry, &part.iter().map(|c| &c[..]).collect::<Vec<_>>());
+        let head = head(&at, &part.iter().map(|c| &c[..]).collect::<Vec<_>>());
         part.insert(0, Arc::new(head));
         let block = JOURNAL + member.journal_at;
         member.journal_at += part.len() as u64;
@@ -239,7 +250,7 @@ impl Group {
     }
 
     /// Changes in pieces that fit an entry. A row is never in two entries: one of them might count without the other.
-    fn whole_rows<'a>(&self, mut changes: &'a [Change]) -> Vec<&'a [Change]> {
+    pub(crate) fn whole_rows<'a>(&self, mut changes: &'a [Change]) -> Vec<&'a [Change]> {
         let set = |c: &Change| self.role_at(usize::from(c.slot), c.row).map(|(set, _)| set);
         let row = |c: &Change| (set(c), c.row);
         let mut out = Vec::new();

@@ -31,6 +31,8 @@ pub(crate) struct Block {
     pub(crate) batch: u64,
     /// An older content of it, or this one, is being written in place.
     pub(crate) writing: bool,
+    /// It is written once, in place: the journals have its checksum, not its content.
+    pub(crate) once: bool,
 }
 
 /// Blocks on their way in place, by member and row: always their newest content.

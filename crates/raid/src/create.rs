@@ -86,6 +86,7 @@ impl Group {
             name: plan.name.clone(),
             geometry,
             policy: plan.policy,
+            intents: false,
             journal_blocks: layout.journal_blocks,
             data_start: layout.data_start,
             clean: false,
@@ -109,6 +110,7 @@ impl Group {
         if made.journaled() {
             made.new_epoch()?;
         }
+        made.superblock.intents = made.may_have_intents();
         made.unsettled = true;
         made.settle()?;
         Ok(made)
@@ -162,8 +164,9 @@ impl Group {
             workers_of: (0, 0),
             buffers: Vec::new(),
             recording: Duration::ZERO,
+            once_rows: crate::once::LEAST,
             #[cfg(test)]
-            mutant: None,
+            mutant: crate::group::OPENED_WITH.get(),
         })
     }
 
@@ -205,6 +208,7 @@ impl Group {
         group.recover()?;
         group.superblock.spares = group.spares.iter().map(|m| m.id).collect();
         group.superblock.clean = false;
+        group.superblock.intents = group.may_have_intents();
         group.unsettled = true;
         group.settle()?;
         Ok(group)

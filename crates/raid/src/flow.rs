@@ -126,7 +126,7 @@ impl Flow {
             return Ok(());
         }
         let mut group = self.group.lock();
-        self.progress.wait_while(&mut group, |group| group.durable() < batch);
+        self.progress.wait_while(&mut group, |group| !group.counts(batch));
         group.running()
     }
 
@@ -225,8 +225,9 @@ impl Flow {
         group.close_batch();
         self.staged.lock().insert(number, results);
         drop((turn, reading));
-        self.go_on(group);
-        self.journal();
+        if self.go_on(group).is_some() {
+            self.journal();
+        }
     }
 
     /// Reads what a batch needs and is not here; in turn with others, if so.
@@ -266,7 +267,7 @@ impl Flow {
     fn journal(self: &Arc<Flow>) {
         let mut group = self.in_hand();
         let Some(mut journaling) = group.begin_journal() else {
-            return self.go_on(group);
+            return self.journal_next(group);
         };
         drop(group);
         let done = catch_unwind(AssertUnwindSafe(|| journaling.run()));
@@ -277,22 +278,29 @@ impl Flow {
         });
         // An error has stopped the group, and reaches everybody from there.
         let _ = group.end_journal(&journaling, failed);
-        let more = group.has_staged();
-        let pool = group.pool.clone();
-        self.go_on(group);
-        if more {
-            let me = self.clone();
-            pool.spawn(Box::new(move || me.guarded(&[], || me.journal())));
+        self.journal_next(group);
+    }
+
+    /// Lets things go on, and another thread take the next request to the journals.
+    fn journal_next(self: &Arc<Flow>, group: InHand<'_>) {
+        if let Some(pool) = self.go_on(group) {
+            self.spawn_journal(&pool);
         }
     }
 
-    /// Lets blocks go in place that can, and answers what is done.
-    fn go_on(self: &Arc<Flow>, group: InHand<'_>) {
-        let (puts, pool) = self.next_puts(group);
-        self.spawn(&pool, puts);
+    fn spawn_journal(self: &Arc<Flow>, pool: &Pool) {
+        let me = self.clone();
+        pool.spawn(Box::new(move || me.guarded(&[], || me.journal())));
     }
 
-    fn next_puts(&self, mut group: InHand<'_>) -> (Vec<Putting>, Arc<Pool>) {
+    /// Lets blocks go in place that can, and answers what is done. The pool, if a request to the journals should begin.
+    fn go_on(self: &Arc<Flow>, group: InHand<'_>) -> Option<Arc<Pool>> {
+        let (puts, pool, journal) = self.next_puts(group);
+        self.spawn(&pool, puts);
+        journal.then_some(pool)
+    }
+
+    fn next_puts(&self, mut group: InHand<'_>) -> (Vec<Putting>, Arc<Pool>, bool) {
         let mut puts = Vec::new();
         for slot in group.can_put() {
             while let Some(putting) = group.begin_put(slot) {
@@ -300,10 +308,10 @@ impl Flow {
             }
         }
         self.settle_accounts(&mut group);
-        let pool = group.pool.clone();
+        let (pool, journal) = (group.pool.clone(), group.wants_journal());
         drop(group);
         self.progress.notify_all();
-        (puts, pool)
+        (puts, pool, journal)
     }
 
     fn spawn(self: &Arc<Flow>, pool: &Pool, puts: Vec<Putting>) {
@@ -324,9 +332,12 @@ impl Flow {
                 Vec::new()
             });
             let _ = group.end_put(&putting, failed);
-            let (mut puts, pool) = self.next_puts(group);
+            let (mut puts, pool, journal) = self.next_puts(group);
             next = puts.pop();
             self.spawn(&pool, puts);
+            if journal {
+                self.spawn_journal(&pool);
+            }
         }
     }
 

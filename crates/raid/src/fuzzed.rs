@@ -7,7 +7,7 @@ use ashlar_checksum::frame_hash;
 
 use crate::bitmap::Bitmap;
 use crate::geometry::{BLOCK, Geometry, Level};
-use crate::journal::{self, Change, Entry, Position};
+use crate::journal::{self, Change, Entry, Intent, Listed, Position};
 use crate::layout::Layout;
 use crate::sums::Page;
 use crate::superblock::{self, Growth, Id, InSpare, MemberState, Policy, Settings, Slot, Superblock, Volume};
@@ -70,11 +70,14 @@ pub fn journal_entry(input: &[u8]) {
     own.resize(len - BLOCK, 0);
     let mut bytes = sealed(head, BLOCK, &journal::key(&GROUP), &own);
     bytes.extend_from_slice(&own);
-    let Some((entry, found)) = journal::decode(&AT, &bytes) else { return };
+    let Some((listed, found)) = journal::decode(&AT, &bytes) else { return };
     assert_eq!(found, len);
-    let mut again = journal::encode(&AT, &entry, &[&own]);
+    let mut again = match &listed {
+        Listed::Entry(entry) => journal::encode(&AT, entry, &[&own]),
+        Listed::Intent(intent) => journal::encode_intent(&AT, intent),
+    };
     again.extend_from_slice(&own);
-    assert_eq!(journal::decode(&AT, &again), Some((entry, len)));
+    assert_eq!(journal::decode(&AT, &again), Some((listed, len)));
     // Another member, epoch or order is not this one.
     for other in [Position { slot: 3, ..AT }, Position { epoch: 4, ..AT }, Position { ordinal: 5, ..AT }] {
         assert_eq!(journal::decode(&other, &bytes), None);
@@ -139,6 +142,7 @@ pub fn superblocks() -> Vec<Vec<u8>> {
             name: "tank".into(),
             geometry,
             policy,
+            intents: policy == Policy::Journal && growth.is_none(),
             journal_blocks: 8192,
             data_start: 9000,
             clean: true,
@@ -184,7 +188,12 @@ pub fn journal_entries() -> Vec<Vec<u8>> {
     };
     let content = vec![9; 2 * BLOCK];
     let with = without_hash(journal::encode(&AT, &entry(true), &[&content]));
-    vec![[with, content].concat(), without_hash(journal::encode(&AT, &entry(false), &[]))]
+    let intent = Intent { sequence: 6, set: 1, runs: vec![(3, 2), (9, 1)], sums: vec![7, 8, 9] };
+    vec![
+        [with, content].concat(),
+        without_hash(journal::encode(&AT, &entry(false), &[])),
+        without_hash(journal::encode_intent(&AT, &intent)),
+    ]
 }
 
 /// Pages of checksums.

@@ -116,6 +116,22 @@ pub(crate) enum Mutant {
     SpareOfSpareIgnored,
     /// Blocks that are back on a new device are written in the spare.
     SpareKept,
+    /// A member that failed is recorded while rows are being written once.
+    RecordedWhileWrittenOnce,
+    /// Rows are answered before they are durable in place.
+    OnceUnflushed,
+    /// Rows of which only the checksums are in the journals go in place although a member has failed.
+    OnceThoughDegraded,
+    /// After a power cut the parity of rows that were being written once stays as it is.
+    OnceUnresolved,
+    /// Other requests change rows that are being written once.
+    OnceShared,
+}
+
+#[cfg(test)]
+thread_local! {
+    /// The defect of groups that are opened.
+    pub(crate) static OPENED_WITH: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
 }
 
 /// A drive group in service.
@@ -164,6 +180,8 @@ pub struct Group {
     pub(crate) buffers: Vec<Vec<u8>>,
     /// Time that recording the progress of a rebuild took.
     pub(crate) recording: Duration,
+    /// Rows that a request has to write whole for them to be written once.
+    pub(crate) once_rows: usize,
     #[cfg(test)]
     pub(crate) mutant: Option<Mutant>,
 }
@@ -281,8 +299,12 @@ impl Group {
         self.unsettled = true;
     }
 
-    /// Makes the superblocks say which members are in service. A member that cannot write it fails too.
+    /// Makes the superblocks say which members are in service. A member that cannot write it fails too. While rows are being written once,
+    /// that is not done yet ([`Group::is_held`]).
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
+        if self.is_held() {
+            return self.running();
+        }
         while self.unsettled {
             self.running()?;
             #[cfg(test)]
@@ -414,6 +436,7 @@ impl Group {
         self.checkpoint()?;
         self.clear_bitmap()?;
         self.superblock.clean = true;
+        self.superblock.intents = false;
         self.unsettled = true;
         self.settle()
     }

@@ -466,6 +466,12 @@ impl Group {
         }
     }
 
+    /// What makes everything durable that members in service have written.
+    pub(crate) fn all_flushes(&self) -> Flushes {
+        let members = self.members.iter().enumerate();
+        members.filter_map(|(slot, m)| Some((slot, m.as_ref()?.medium().clone(), ()))).collect()
+    }
+
     /// Flushes every member that was written. Those that cannot fail.
     pub(crate) fn flush_members(&mut self) -> Result<(), Error> {
         let members = self.members.iter().enumerate();

@@ -44,6 +44,7 @@ mod layout;
 mod medium;
 mod member;
 mod merge;
+mod once;
 mod permutation;
 mod pipeline;
 mod pool;

@@ -118,6 +118,12 @@ pub trait Medium: Send + Sync {
         false
     }
 
+    /// Whether a block of 4 KiB, aligned, has after a power cut either its old or its new content, never a part of both. Only then are
+    /// whole rows written once ([`crate::once`]).
+    fn is_atomic(&self) -> bool {
+        false
+    }
+
     /// Why every request to it would fail now, if that is known without asking it. The group then takes the member out of service without
     /// waiting for a request.
     fn gone(&self) -> Option<String> {
@@ -188,6 +194,10 @@ impl Medium for Arc<BlockDevice> {
     /// All its requests are direct.
     fn waits(&self) -> bool {
         true
+    }
+
+    fn is_atomic(&self) -> bool {
+        BlockDevice::is_atomic(self)
     }
 
     fn gone(&self) -> Option<String> {

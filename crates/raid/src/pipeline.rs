@@ -38,7 +38,7 @@ const PUTS: usize = 4;
 const PUT: usize = 512;
 const RANGES: usize = 4;
 /// Durable blocks that are not in place, from which on no further batch is staged.
-const BACKLOG: usize = 512;
+const BACKLOG: usize = 2048;
 
 /// Whether a batch can be staged while others are under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +52,10 @@ pub(crate) enum Fits {
 
 /// Staged batches on their way to the journals.
 pub(crate) struct Journaling {
-    upto: u64,
+    /// The newest batch of these; none: only rows that were written once are made durable.
+    upto: Option<u64>,
+    /// Batches whose rows these are.
+    in_place: Vec<u64>,
     writes: Writes,
     flushes: Flushes,
     pool: Arc<Pool>,
@@ -114,6 +117,7 @@ impl Group {
             && !u.journaling
             && u.backlog == 0
             && u.putting.is_empty()
+            && u.once.is_empty()
             && self.overlay.is_empty()
     }
 
@@ -127,9 +131,24 @@ impl Group {
         self.under_way.durable
     }
 
-    /// Whether batches wait for the journals.
-    pub(crate) fn has_staged(&self) -> bool {
-        self.under_way.staged > self.under_way.durable
+    /// Whether what this batch, and those before it, have written cannot be lost any more.
+    pub(crate) fn counts(&self, batch: u64) -> bool {
+        self.under_way.durable >= batch
+            && self.under_way.once.keys().next().is_none_or(|first| *first > batch)
+    }
+
+    /// Whether batches wait for the journals, or for their rows to be durable in place.
+    pub(crate) fn needs_journal(&self) -> bool {
+        let u = &self.under_way;
+        !u.unflushed.is_empty() || u.staged > u.durable && !self.is_held()
+    }
+
+    /// Whether a request to the journals should begin: there is something for it, no other is under way, and the members do not have
+    /// enough to write in place. While they have, more can be staged, and fewer requests to the journals are needed.
+    pub(crate) fn wants_journal(&self) -> bool {
+        let u = &self.under_way;
+        let busy = u.waiting.keys().filter(|slot| self.is_busy(**slot)).count();
+        self.needs_journal() && !u.journaling && (!u.unflushed.is_empty() || busy < self.members.len())
     }
 
     /// Batches that can be answered since the last call.
@@ -145,7 +164,10 @@ impl Group {
         if requests.iter().any(|r| matches!(r, Request::Zero { .. })) {
             return Fits::Alone;
         }
-        let mut blocks = vec![0; self.members.len()];
+        if self.is_held() {
+            return Fits::Alone;
+        }
+        let mut blocks = vec![self.under_way.once.values().map(|o| o.reserved).sum(); self.members.len()];
         let mut heads = 0;
         for request in requests {
             let Request::Write { at, data } = request else { continue };
@@ -154,10 +176,16 @@ impl Group {
             }
             let (first, end) = (at / BLOCK as u64, (at + data.len() as u64).div_ceil(BLOCK as u64));
             let mut changes = 0;
-            for ((set, row), parts) in self.rows_of(first, end - first) {
+            let rows = self.rows_of(first, end - first);
+            let once = self.writes_once(&rows);
+            for ((set, row), parts) in rows {
                 let g = *self.shape(row);
                 let slots = self.slots(set, row);
-                if self.journaled() && parts.len() == g.k && self.is_unwritten(&slots, row) {
+                if self.is_written_once(&slots, row) {
+                    // Its rows are of nobody else until they are durable.
+                    return Fits::Alone;
+                }
+                if self.journaled() && parts.len() == g.k && !once && self.is_unwritten(&slots, row) {
                     // It goes in place before its entry.
                     return Fits::Alone;
                 }
@@ -209,7 +237,7 @@ impl Group {
             places.push(place);
         }
         let writing = self.overlay.get(&place).is_some_and(|b| b.writing);
-        self.overlay.insert(place, Block { content, in_place, batch, writing });
+        self.overlay.insert(place, Block { content, in_place, batch, writing, once: false });
     }
 
     /// Batches up to this one are durable: their blocks can go in place.
@@ -222,7 +250,7 @@ impl Group {
             places.sort_unstable();
             places.dedup();
             u.backlog += places.len();
-            if journaled || places.is_empty() {
+            if journaled && !u.once.contains_key(&batch) || places.is_empty() {
                 u.finished.push(batch);
             } else {
                 u.left.insert(batch, places.len());
@@ -235,23 +263,31 @@ impl Group {
 
     /// Takes what is staged to the journals. None: nothing is, a request to them is under way, or the group has stopped.
     pub(crate) fn begin_journal(&mut self) -> Option<Journaling> {
-        if self.under_way.journaling || !self.has_staged() {
+        if !self.wants_journal() {
             return None;
         }
         if self.stopped.is_some() {
             self.abandon();
             return None;
         }
+        let staged = self.under_way.staged > self.under_way.durable && !self.is_held();
+        if staged {
+            self.journal_content_instead();
+        }
+        let in_place = std::mem::take(&mut self.under_way.unflushed);
         self.under_way.journaling = true;
-        let parts = std::mem::take(&mut self.parts);
+        let parts = if staged { std::mem::take(&mut self.parts) } else { Vec::new() };
         let blocks = parts.iter().flat_map(|(slot, first, part)| {
             (*first..).zip(part).map(move |(block, content)| (*slot, block, content.clone()))
         });
         let writes = self.writes(blocks.collect());
-        let flushes = writes.flushes();
+        let flushes = if in_place.is_empty() { writes.flushes() } else { self.all_flushes() };
         #[cfg(test)]
-        let flushes = if self.has(Mutant::AnsweredBeforeFlush) { Vec::new() } else { flushes };
-        Some(Journaling { upto: self.under_way.staged, writes, flushes, pool: self.pool.clone() })
+        let unflushed = self.has(Mutant::OnceUnflushed) && !in_place.is_empty();
+        #[cfg(test)]
+        let flushes = if self.has(Mutant::AnsweredBeforeFlush) || unflushed { Vec::new() } else { flushes };
+        let upto = staged.then_some(self.under_way.staged);
+        Some(Journaling { upto, in_place, writes, flushes, pool: self.pool.clone() })
     }
 
     /// What was staged is in the journals.
@@ -260,13 +296,16 @@ impl Group {
     /// Why the group has stopped: nothing is under way any more but what members are doing.
     pub(crate) fn end_journal(&mut self, journaling: &Journaling, failed: Failures) -> Result<(), Error> {
         self.under_way.journaling = false;
+        self.under_way.flushed.extend_from_slice(&journaling.in_place);
         self.settle_after(failed)?;
-        #[cfg(test)]
-        if self.has(Mutant::DurableAtStaging) {
-            self.becomes_durable(self.under_way.staged);
+        let Some(upto) = journaling.upto else { return Ok(()) };
+        if self.is_held() || self.journal_content_instead() {
+            // They count after what is written next.
             return Ok(());
         }
-        self.becomes_durable(journaling.upto);
+        #[cfg(test)]
+        let upto = if self.has(Mutant::DurableAtStaging) { self.under_way.staged } else { upto };
+        self.becomes_durable(upto);
         Ok(())
     }
 
@@ -334,7 +373,7 @@ impl Group {
             *left -= 1;
             if *left == 0 {
                 u.left.remove(&batch);
-                u.finished.push(batch);
+                if u.once.contains_key(&batch) { u.unflushed.push(batch) } else { u.finished.push(batch) }
             }
         }
     }
@@ -362,7 +401,7 @@ impl Group {
                 let any = self.mutant == Some(Mutant::LeavesWithOlder);
                 #[cfg(not(test))]
                 let any = false;
-                if block.batch == *batch || any {
+                if (block.batch == *batch || any) && !block.once {
                     self.overlay.remove(&(slot, *row));
                 }
             }
@@ -379,8 +418,9 @@ impl Group {
             self.fail(slot, op, &error);
         }
         let done = self.running().and_then(|()| self.settle());
-        if done.is_err() {
-            self.abandon();
+        match done {
+            Ok(()) => self.finish_once(),
+            Err(_) => self.abandon(),
         }
         done
     }
@@ -395,6 +435,9 @@ impl Group {
         u.changes.clear();
         u.waiting.clear();
         u.left.clear();
+        u.once.clear();
+        u.unflushed.clear();
+        u.flushed.clear();
         u.backlog = 0;
     }
 

@@ -228,7 +228,8 @@ impl Group {
         self.old.clear();
         found?;
         self.settle()?;
-        Ok(after)
+        // A failure that is recorded later counts when these batches do.
+        Ok(if self.is_held() { after.max(self.durable()) } else { after })
     }
 
     fn gather_all(&mut self, plan: &ReadPlan, left: &[u64], out: &mut [u8]) -> Result<(), Error> {

@@ -11,17 +11,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::Error;
 use crate::geometry::BLOCK;
 use crate::group::Group;
-use crate::journal::{self, Entry, Position};
+use crate::journal::{self, Entry, Intent, Listed, Position};
 use crate::layout::{HEADS, JOURNAL};
+use crate::once::{Intended, IntendedBlock};
 use crate::sums::UNWRITTEN;
 use crate::superblock::{MemberState, Policy};
 
 /// An entry that was found: which members have their part, and the content of their blocks.
 struct Parts {
-    entry: Entry,
+    listed: Listed,
     slots: BTreeSet<u16>,
     content: BTreeMap<(usize, u64), Vec<u8>>,
+    /// Of an intent: the checksums that the members' blocks get, in the order of the rows.
+    sums: BTreeMap<usize, Vec<u64>>,
 }
+
+/// What entries leave blocks with: the checksum, and content that is not in place.
+type Changes = BTreeMap<(usize, u64), (u64, Option<Vec<u8>>)>;
 
 impl Group {
     /// Makes the group consistent.
@@ -57,7 +63,7 @@ impl Group {
             }
         }
         self.suffices()?;
-        let changes = self.decide(entries);
+        let (changes, intended) = self.decide(entries);
         for ((slot, row), (sum, content)) in changes {
             if self.members[slot].is_none() {
                 continue;
@@ -69,6 +75,8 @@ impl Group {
                 self.set_sum(slot, row, sum);
             }
         }
+        self.running()?;
+        self.resolve(intended)?;
         self.running()?;
         self.checkpoint()
     }
@@ -109,55 +117,129 @@ impl Group {
             if member.read(JOURNAL + block, &mut bytes).is_err() {
                 return;
             }
-            let Some((entry, len)) = journal::decode(&at, &bytes) else { return };
+            let Some((listed, len)) = journal::decode(&at, &bytes) else { return };
             block += (len / BLOCK) as u64;
             at.ordinal += 1;
-            let own: Vec<(usize, u64)> =
-                entry.changes.iter().filter(|c| usize::from(c.slot) == slot).map(|c| (slot, c.row)).collect();
+            let (own, sums): (Vec<(usize, u64)>, Vec<u64>) = match &listed {
+                Listed::Entry(entry) => {
+                    let own = entry.changes.iter().filter(|c| usize::from(c.slot) == slot);
+                    (own.map(|c| (slot, c.row)).collect(), Vec::new())
+                }
+                Listed::Intent(intent) => (Vec::new(), intent.sums.clone()),
+            };
             let content = bytes[BLOCK..len].chunks_exact(BLOCK).map(<[u8]>::to_vec);
-            let parts = entries.entry(entry.sequence).or_insert_with(|| Parts {
-                entry,
+            let parts = entries.entry(listed.sequence()).or_insert_with(|| Parts {
+                listed,
                 slots: BTreeSet::new(),
                 content: BTreeMap::new(),
+                sums: BTreeMap::new(),
             });
             parts.slots.insert(slot as u16);
             parts.content.extend(own.into_iter().zip(content));
+            parts.sums.insert(slot, sums);
         }
     }
 
-    /// What the entries leave each block with: its checksum, and content that is not in place.
-    #[allow(clippy::type_complexity)] // used here only
-    fn decide(&mut self, entries: BTreeMap<u64, Parts>) -> BTreeMap<(usize, u64), (u64, Option<Vec<u8>>)> {
-        let mut changes = BTreeMap::new();
+    /// What the entries leave each block with, and the rows of intents after which nothing else changed them.
+    fn decide(&mut self, entries: BTreeMap<u64, Parts>) -> (Changes, Intended) {
+        let (mut changes, mut intended) = (Changes::new(), Intended::default());
         let mut over = false;
-        for (sequence, mut parts) in entries {
+        for (sequence, parts) in entries {
             self.sequence = self.sequence.max(sequence);
-            let fits = |c: &journal::Change| {
-                usize::from(c.slot) < self.members.len() && c.row < self.geometry().rows()
-            };
-            let whole = parts.entry.changes.iter().all(|c| {
-                fits(c) && (self.members[usize::from(c.slot)].is_none() || parts.slots.contains(&c.slot))
-            });
             // One after an entry that is not whole may have been made of what that one changes. Neither was answered: whatever was
             // is flushed together with all entries before it.
-            over |= !whole;
+            over |= !self.counts_as_whole(&parts);
             if over {
                 self.counters.dropped += 1;
                 continue;
             }
             self.counters.replayed += 1;
-            if let Some(growth) = &self.superblock.growth {
-                self.moved = self.moved.max(parts.entry.moved.min(growth.to.rows()));
-            }
-            for c in &parts.entry.changes {
-                let place = (usize::from(c.slot), c.row);
-                let content = parts.content.remove(&place);
-                if self.members[place.0].is_some() {
-                    changes.insert(place, (c.sum, content));
+            match &parts.listed {
+                Listed::Intent(intent) => self.intend(intent, &parts.sums, &mut changes, &mut intended),
+                Listed::Entry(entry) => {
+                    if let Some(growth) = &self.superblock.growth {
+                        self.moved = self.moved.max(entry.moved.min(growth.to.rows()));
+                    }
+                    self.change(entry.clone(), parts.content, &mut changes, &mut intended);
                 }
             }
         }
-        changes
+        (changes, intended)
+    }
+
+    /// Whether every member in service that an entry names has its part, and what it says fits the group.
+    fn counts_as_whole(&self, parts: &Parts) -> bool {
+        let (members, rows) = (self.members.len(), self.geometry().rows());
+        match &parts.listed {
+            Listed::Entry(entry) => entry.changes.iter().all(|c| {
+                let slot = usize::from(c.slot);
+                slot < members
+                    && c.row < rows
+                    && (self.members[slot].is_none() || parts.slots.contains(&c.slot))
+            }),
+            Listed::Intent(intent) => {
+                intent.set < self.geometry().sets
+                    && intent.runs.iter().all(|(first, count)| {
+                        first + u64::from(*count) <= rows
+                            && (*first..first + u64::from(*count)).all(|row| {
+                                let slots = self.slots(intent.set, row);
+                                slots
+                                    .iter()
+                                    .all(|s| self.members[*s].is_none() || parts.slots.contains(&(*s as u16)))
+                            })
+                    })
+            }
+        }
+    }
+
+    /// Rows are about to be written whole.
+    fn intend(
+        &self,
+        intent: &Intent,
+        sums: &BTreeMap<usize, Vec<u64>>,
+        changes: &mut Changes,
+        intended: &mut Intended,
+    ) {
+        let mut next: BTreeMap<usize, std::slice::Iter<'_, u64>> =
+            sums.iter().map(|(slot, sums)| (*slot, sums.iter())).collect();
+        let rows = intent.runs.iter().flat_map(|(first, count)| *first..first + u64::from(*count));
+        for row in rows {
+            // An earlier intent for it has ended: that is durable in place. What an entry says may be in the journal only.
+            let mut earlier = intended.remove(&(intent.set, row)).unwrap_or_default();
+            let mut blocks = BTreeMap::new();
+            for slot in self.slots(intent.set, row) {
+                let Some(new) = next.get_mut(&slot).and_then(Iterator::next) else { continue };
+                let changed = changes.remove(&(slot, row));
+                let before = earlier.remove(&slot).map(|block| (block.new, None)).or(changed);
+                blocks.insert(slot, IntendedBlock { new: *new, before });
+            }
+            intended.insert((intent.set, row), blocks);
+        }
+    }
+
+    fn change(
+        &self,
+        entry: Entry,
+        mut content: BTreeMap<(usize, u64), Vec<u8>>,
+        changes: &mut Changes,
+        intended: &mut Intended,
+    ) {
+        for c in &entry.changes {
+            let place = (usize::from(c.slot), c.row);
+            // An intent for the row has ended, or the entry has the content of all of its blocks.
+            if let Some((set, _)) = self.role_at(place.0, place.1)
+                && let Some(blocks) = intended.remove(&(set, c.row))
+            {
+                for (slot, block) in blocks {
+                    if self.members[slot].is_some() {
+                        changes.insert((slot, c.row), (block.new, None));
+                    }
+                }
+            }
+            if self.members[place.0].is_some() {
+                changes.insert(place, (c.sum, content.remove(&place)));
+            }
+        }
     }
 
     /// Makes the parity of rows anew from the data that is there, as it is.

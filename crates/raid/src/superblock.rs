@@ -162,6 +162,9 @@ pub struct Superblock {
     pub geometry: Geometry,
     /// Its policy.
     pub policy: Policy,
+    /// The journals may have intents: releases that do not know these refuse the group. Only under [`Policy::Journal`], and not after it
+    /// was closed.
+    pub intents: bool,
     /// Blocks of each member's journal.
     pub journal_blocks: u64,
     /// First block of the data area of each member.
@@ -203,6 +206,7 @@ impl Superblock {
         w.u64(g.strip_blocks);
         w.u64(g.stripes);
         w.u8(match self.policy {
+            Policy::Journal if self.intents => 3,
             Policy::Journal => 0,
             Policy::Bitmap => 1,
             Policy::None => 2,
@@ -280,10 +284,11 @@ impl Superblock {
         let name = r.string()?;
         let level = get_level(&mut r)?;
         let (strip_blocks, stripes) = (r.u64()?, r.u64()?);
-        let policy = match r.u8()? {
-            0 => Policy::Journal,
-            1 => Policy::Bitmap,
-            2 => Policy::None,
+        let (policy, intents) = match r.u8()? {
+            0 => (Policy::Journal, false),
+            1 => (Policy::Bitmap, false),
+            2 => (Policy::None, false),
+            3 => (Policy::Journal, true),
             _ => return Err(Malformed("policy")),
         };
         let (journal_blocks, data_start, clean) = (r.u64()?, r.u64()?, r.bool()?);
@@ -342,6 +347,7 @@ impl Superblock {
             name,
             geometry,
             policy,
+            intents,
             journal_blocks,
             data_start,
             clean,

@@ -7,6 +7,15 @@ use std::collections::{BTreeMap, VecDeque};
 /// A row of a member, and the batch that changes it.
 pub(crate) type Row = (u64, u64);
 
+/// Rows of a batch that are written once.
+#[derive(Default)]
+pub(crate) struct Once {
+    /// Their blocks, by member and row.
+    pub(crate) places: Vec<(usize, u64)>,
+    /// Blocks of a journal that are kept free for their content.
+    pub(crate) reserved: u64,
+}
+
 /// What is under way. Its rules are those of [`crate::pipeline`], which alone changes it.
 #[derive(Default)]
 pub(crate) struct UnderWay {
@@ -25,8 +34,13 @@ pub(crate) struct UnderWay {
     pub(crate) putting: BTreeMap<usize, usize>,
     /// Rows that wait or are being written.
     pub(crate) backlog: usize,
-    /// Without a journal: how many blocks of a batch are not in place.
+    /// Without a journal, and of batches with rows that are written once: how many blocks of a batch are not in place.
     pub(crate) left: BTreeMap<u64, usize>,
+    /// Rows that are written once, by batch, until they are durable in place.
+    pub(crate) once: BTreeMap<u64, Once>,
+    /// Batches with such rows, which are in place; those of them whose rows are durable, too.
+    pub(crate) unflushed: Vec<u64>,
+    pub(crate) flushed: Vec<u64>,
     /// Batches that can be answered.
     pub(crate) finished: Vec<u64>,
 }

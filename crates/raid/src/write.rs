@@ -18,6 +18,7 @@ use crate::content::{Content, Staged};
 use crate::geometry::{BLOCK, Place};
 use crate::group::Group;
 use crate::journal::{Change, MAX_CHANGES};
+use crate::once::WholeRow;
 use crate::sums::{UNKNOWN, UNWRITTEN};
 
 /// A change of the virtual address space.
@@ -136,7 +137,10 @@ impl Group {
     fn write_range(&mut self, first: u64, data: &[u8]) -> Result<(), Error> {
         let mut entry: Vec<Staged> = Vec::new();
         let mut at_once: Vec<(Change, Content)> = Vec::new();
-        for ((set, row), parts) in self.rows_of(first, (data.len() / BLOCK) as u64) {
+        let mut once: Vec<WholeRow> = Vec::new();
+        let rows = self.rows_of(first, (data.len() / BLOCK) as u64);
+        let writes_once = self.is_open() && self.writes_once(&rows);
+        for ((set, row), parts) in rows {
             let whole = parts.len() == self.shape(row).k;
             let slots = self.slots(set, row);
             let in_place =
@@ -148,6 +152,17 @@ impl Group {
             }
             let new: Vec<(usize, &[u8])> =
                 parts.iter().map(|(role, i)| (*role, &data[i * BLOCK..(i + 1) * BLOCK])).collect();
+            if self.is_written_once(&slots, row) {
+                // By a request of the same batch.
+                self.journal_content(&[(set, row)]);
+            }
+            let covered = slots.iter().any(|s| self.overlay.contains_key(&(*s, row)));
+            if writes_once && whole && !covered {
+                let blocks = self.compose(set, row, &new)?;
+                let blocks = blocks.into_iter().map(|(change, content)| (change, Arc::new(content)));
+                once.push(WholeRow { set, row, blocks: blocks.collect() });
+                continue;
+            }
             let fresh = whole && self.journaled() && self.is_unwritten(&slots, row);
             let changed = self.compose(set, row, &new)?;
             if fresh {
@@ -163,6 +178,7 @@ impl Group {
             entry.extend(changed.into_iter().map(|(change, content)| (change, Some(Arc::new(content)))));
         }
         self.append(entry)?;
+        self.append_intents(once);
         self.write_fresh(at_once)
     }
 

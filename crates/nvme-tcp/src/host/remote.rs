@@ -95,6 +95,12 @@ impl RemoteNamespace {
         self.device.facts.blocks * u64::from(self.device.facts.block)
     }
 
+    /// Bytes of a block of it.
+    #[must_use]
+    pub fn block(&self) -> u32 {
+        self.device.facts.block
+    }
+
     /// Whether it is still at its address, as far as the target can be asked now. Once every path has led to another namespace, all
     /// requests to this one fail.
     #[must_use]

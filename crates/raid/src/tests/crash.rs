@@ -55,6 +55,8 @@ pub(super) struct Lived {
     pub(super) count: usize,
     pub(super) from: usize,
     pub(super) pasts: Vec<Past>,
+    /// No image has a part of a block.
+    pub(super) atomic: bool,
 }
 
 pub(super) fn live(s: &Scenario) -> Lived {
@@ -96,7 +98,7 @@ pub(super) fn live(s: &Scenario) -> Lived {
             _ => {}
         }
     }
-    Lived { disk: rig.disk.clone(), devices, count, from, pasts }
+    Lived { disk: rig.disk.clone(), devices, count, from, pasts, atomic: false }
 }
 
 pub(super) fn batch(group: &mut Group, rig: &Rig, random: &mut Seeded, pasts: &mut [Past], next: &mut u64) {
@@ -195,7 +197,7 @@ fn crash_again(
     let mut crash = Crash::new(&first.disk);
     for again in from..=first.disk.position() {
         crash.advance(again);
-        let rig = Rig::of(crash.image(|| random.next()), lived.count);
+        let rig = Rig::of(lived.image(&crash, random), lived.count);
         // The last steps took a member out: it may be absent from then on, not before.
         let mut group = open(&rig, &lived.devices);
         assert_eq!(identities(&mut group), found, "crash at {again} of the recovery from {position}");
@@ -234,12 +236,22 @@ pub(super) fn images(lived: &Lived, seed: u64, share: u64) -> usize {
         } else {
             (0..3).map(|i| Some(if i == 0 { 0 } else { random.next() })).collect()
         };
-        for kept in subsets.into_iter().chain([None]) {
+        for kept in subsets.into_iter().chain([if lived.atomic { Some(random.next()) } else { None }]) {
             judge(lived, position, subset(&crash, kept, &mut random), &mut random);
             images += 1;
         }
     }
     images
+}
+
+impl Lived {
+    /// Any image.
+    pub(super) fn image(&self, crash: &Crash, random: &mut Seeded) -> SimDisk {
+        if self.atomic {
+            return subset(crash, Some(random.next()), random);
+        }
+        crash.image(|| random.next())
+    }
 }
 
 /// An image with the unflushed blocks whose bit is set; none: with random sectors of them.
@@ -420,7 +432,8 @@ fn an_entry_after_one_that_is_not_whole_does_not_count() {
     let answered = rig.disk.position();
     pasts[0].push((11, from, answered));
     pasts[1].push((12, from, answered));
-    let lived = Lived { disk: rig.disk.clone(), devices: (0..4).collect(), count: 4, from, pasts };
+    let lived =
+        Lived { disk: rig.disk.clone(), devices: (0..4).collect(), count: 4, from, pasts, atomic: false };
     let (mut crash, mut random) = (Crash::new(&rig.disk), Seeded::new(3));
     let mut most = 0;
     for position in from..=answered {
@@ -451,7 +464,8 @@ fn a_row_is_not_in_two_entries() {
     group.write(0, &data).unwrap();
     let answered = rig.disk.position();
     pasts.iter_mut().zip(1..=160).for_each(|(past, id)| past.push((id, from, answered)));
-    let lived = Lived { disk: rig.disk.clone(), devices: (0..5).collect(), count: 5, from, pasts };
+    let lived =
+        Lived { disk: rig.disk.clone(), devices: (0..5).collect(), count: 5, from, pasts, atomic: false };
     let (mut crash, mut random) = (Crash::new(&rig.disk), Seeded::new(3));
     for position in answered - 12..=answered {
         crash.advance(position);

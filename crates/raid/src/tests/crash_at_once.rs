@@ -136,9 +136,15 @@ impl Threads<'_> {
 
 /// What is answered survives every power cut, and what is read is never a mixture.
 fn threads(level: Level, members: usize, how: How, meanwhile: Meanwhile, seed: u64) {
-    let rig = Rig::new(members + 1).asked(how, seed);
+    threads_over(level, members, (how, false), meanwhile, seed);
+}
+
+/// As [`threads`]; `atomic`: whole stripes are written once.
+fn threads_over(level: Level, members: usize, (how, atomic): (How, bool), meanwhile: Meanwhile, seed: u64) {
+    let rig = Rig { atomic, ..Rig::new(members + 1).asked(how, seed) };
     let mut group = rig.create(level, 8192, Policy::Journal, members);
     assert_eq!(group.create_volume("v", None).unwrap().start, 0);
+    group.once_rows = 1;
     let mut devices: Vec<usize> = (0..members).collect();
     if meanwhile == Meanwhile::AMemberIsRebuilt {
         group.take_out(1).unwrap();
@@ -183,7 +189,7 @@ fn threads(level: Level, members: usize, how: How, meanwhile: Meanwhile, seed: u
     });
     shared.with(|_| assert!(rig.traffic.is_empty(), "nothing is under way"));
     let pasts = pasts.into_iter().map(Mutex::into_inner).collect();
-    let lived = Lived { disk: rig.disk.clone(), devices, count: members + 1, from, pasts };
+    let lived = Lived { disk: rig.disk.clone(), devices, count: members + 1, from, pasts, atomic };
     let (mut crash, mut random) = (Crash::new(&rig.disk), Seeded::new(seed));
     for position in from..=rig.disk.position() {
         crash.advance(position);
@@ -191,7 +197,7 @@ fn threads(level: Level, members: usize, how: How, meanwhile: Meanwhile, seed: u
         let share = if initial.is_empty() { 6 } else { 24 };
         if random.below(share) == 0 || position == rig.disk.position() {
             let mut seeded = Seeded::new(random.next());
-            judge(&lived, position, crash.image(|| seeded.next()), &mut random);
+            judge(&lived, position, lived.image(&crash, &mut seeded), &mut random);
         }
     }
 }
@@ -224,4 +230,19 @@ fn power_cut_while_threads_write_and_blocks_go_to_a_spare_and_back() {
         threads(SIX, 7, how, Meanwhile::BlocksGoToASpare, seed);
         threads(SIX, 7, how, Meanwhile::BlocksComeBack, seed + 2);
     }
+}
+
+#[test]
+fn power_cut_while_threads_write_whole_stripes_once() {
+    for (seed, how) in [(21, How::Submitted), (22, How::OnThreads), (23, How::Submitted)] {
+        threads_over(Level::Raid5, 4, (how, true), Meanwhile::Nothing, seed);
+    }
+    for (seed, how) in
+        [(24, How::Submitted), (25, How::Submitted), (26, How::OnThreads), (27, How::OnThreads)]
+    {
+        threads_over(Level::Raid5, 4, (how, true), Meanwhile::AMemberFails, seed);
+    }
+    threads_over(Level::Raid5, 4, (How::Submitted, true), Meanwhile::AMemberIsRebuilt, 28);
+    threads_over(SIX, 7, (How::Submitted, true), Meanwhile::BlocksGoToASpare, 29);
+    threads_over(SIX, 7, (How::OnThreads, true), Meanwhile::BlocksComeBack, 30);
 }

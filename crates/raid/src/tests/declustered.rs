@@ -334,6 +334,7 @@ fn the_superblock_says_which_spare_has_what() {
         name: "tank".into(),
         geometry: g,
         policy: Policy::Journal,
+        intents: false,
         journal_blocks: 8192,
         data_start: 9000,
         clean: true,

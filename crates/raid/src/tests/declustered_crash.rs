@@ -106,7 +106,7 @@ fn live(s: &Scenario) -> Lived {
             _ => drop(group.rebuild(2).unwrap()),
         }
     }
-    Lived { disk: rig.disk.clone(), devices, count, from, pasts }
+    Lived { disk: rig.disk.clone(), devices, count, from, pasts, atomic: false }
 }
 
 /// Brings a group into a state. Requests concern the first 8 rows, so most of these are left to rebuild.

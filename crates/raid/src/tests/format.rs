@@ -4,7 +4,7 @@ use ashlar_machine::Crash;
 use proptest::prelude::*;
 
 use super::rig::*;
-use crate::journal::{self, Change, Entry, Position};
+use crate::journal::{self, Change, Entry, Intent, Listed, Position};
 use crate::{
     Device, Error, Geometry, Group, Growth, Level, MemberState, Plan, Policy, Settings, Slot, Superblock,
     Volume,
@@ -17,6 +17,7 @@ fn example() -> Superblock {
         name: "tank".into(),
         geometry: Geometry::new(Level::Raid6, 5, 64 << 10, 4096).unwrap(),
         policy: Policy::Journal,
+        intents: false,
         journal_blocks: 8192,
         data_start: 9000,
         clean: true,
@@ -59,7 +60,7 @@ fn superblock_keeps_its_bytes() {
     let entry =
         Entry { sequence: 5, content: true, moved: 0, changes: vec![Change { slot: 2, row: 6, sum: 7 }] };
     let part = [journal::encode(&at, &entry, &[&content(8)]), content(8)].concat();
-    assert_eq!(journal::decode(&at, &part), Some((entry, 8192)));
+    assert_eq!(journal::decode(&at, &part), Some((Listed::Entry(entry), 8192)));
     let le = |from: usize| u64::from_le_bytes(std::array::from_fn(|i| part[from + i]));
     assert_eq!((&part[..8], &part[8..24], &part[24..26]), (&b"ASHLRENT"[..], &[1; 16][..], &[2, 0][..]));
     assert_eq!([le(26), le(34), le(42)], [3, 4, 5]);
@@ -69,7 +70,29 @@ fn superblock_keeps_its_bytes() {
         Entry { sequence: 5, content: false, moved: 9, changes: vec![Change { slot: 1, row: 6, sum: 7 }] };
     let part = journal::encode(&at, &entry, &[]);
     assert_eq!((&part[53..55], part[71], &part[72..4064]), (&[1, 0][..], 9, &[0; 3992][..]));
-    assert_eq!(journal::decode(&at, &part), Some((entry, 4096)));
+    assert_eq!(journal::decode(&at, &part), Some((Listed::Entry(entry), 4096)));
+    let intent = Intent { sequence: 5, set: 1, runs: vec![(6, 2), (9, 1)], sums: vec![7, 8, 9] };
+    let part = journal::encode_intent(&at, &intent);
+    let le = |from: usize| u64::from_le_bytes(std::array::from_fn(|i| part[from + i]));
+    assert_eq!((part[50], &part[51..55], &part[55..57]), (2, &[1, 0, 0, 0][..], &[2, 0][..]));
+    assert_eq!((le(57), &part[65..67], le(67), &part[75..77]), (6, &[2, 0][..], 9, &[1, 0][..]));
+    assert_eq!((&part[77..79], [le(79), le(87), le(95)], le(103)), (&[3, 0][..], [7, 8, 9], 0));
+    assert_eq!(journal::decode(&at, &part), Some((Listed::Intent(intent.clone()), 4096)));
+    for runs in
+        [vec![(6, 2), (7, 1)], vec![(9, 1), (6, 2)], vec![(u64::MAX, 2)], vec![(6, 401)], vec![(6, 2)]]
+    {
+        let part = journal::encode_intent(&at, &Intent { runs, ..intent.clone() });
+        assert_eq!(journal::decode(&at, &part), None);
+    }
+}
+
+#[test]
+fn a_group_whose_journals_may_have_intents_has_another_policy() {
+    let bytes = Superblock { intents: true, ..example() }.encode(&[3; 16]);
+    let plain = example().encode(&[3; 16]);
+    let differs: Vec<usize> = (0..bytes.len() - 32).filter(|i| bytes[*i] != plain[*i]).collect();
+    assert!(matches!(differs[..], [at] if (plain[at], bytes[at]) == (0, 3)));
+    assert!(Superblock::decode(&bytes).unwrap().0.intents);
 }
 
 #[test]

@@ -19,3 +19,4 @@ mod rig;
 mod stopped;
 mod volumes;
 mod waiting;
+mod whole_rows;

@@ -11,6 +11,7 @@ use super::crash::{Lived, Past, State, images, levels, subset};
 use super::declustered_crash::half_done;
 use super::rig::*;
 use super::waiting::How;
+use super::whole_rows::WRITTEN_ONCE;
 use crate::content::Old;
 use crate::group::Mutant;
 use crate::pipeline::{Failures, Fits, Journaling, Putting};
@@ -21,18 +22,20 @@ const NEVER: usize = usize::MAX;
 
 /// A life of a group.
 pub(super) struct Life {
-    level: Level,
-    members: usize,
-    state: State,
-    policy: Policy,
-    mutant: Option<Mutant>,
-    seed: u64,
-    steps: usize,
+    pub(super) level: Level,
+    pub(super) members: usize,
+    pub(super) state: State,
+    pub(super) policy: Policy,
+    pub(super) mutant: Option<Mutant>,
+    pub(super) seed: u64,
+    pub(super) steps: usize,
+    /// Members write blocks as a whole, and whole rows are written once.
+    pub(super) once: bool,
 }
 
 pub(super) fn life(level: Level, members: usize, state: State, seed: u64) -> Life {
     let (policy, mutant) = (Policy::Journal, None);
-    Life { level, members, state, policy, mutant, seed, steps: 100 }
+    Life { level, members, state, policy, mutant, seed, steps: 100, once: false }
 }
 
 /// A range of blocks, with what is written to each; 0: zeros.
@@ -92,11 +95,14 @@ struct Driver {
     open: VecDeque<(u64, Vec<(usize, u64)>)>,
     /// The most batches that were not answered at once.
     most: usize,
+    /// Whole stripes are written, too; and how many batches had rows that were written once.
+    once: bool,
+    written_once: usize,
 }
 
 impl Driver {
     fn new(life: &Life) -> (Driver, Vec<usize>) {
-        let rig = Rig::new(life.members + 1).asked(How::Submitted, life.seed);
+        let rig = Rig { atomic: life.once, ..Rig::new(life.members + 1).asked(How::Submitted, life.seed) };
         let mut random = Seeded::new(life.seed);
         let group = rig.create(life.level, 8192, life.policy, life.members);
         let blocks = (group.size() / B) as usize;
@@ -113,7 +119,10 @@ impl Driver {
             puts: Vec::new(),
             open: VecDeque::new(),
             most: 0,
+            once: life.once,
+            written_once: 0,
         };
+        driver.group.once_rows = 1;
         // What is written later is not fresh.
         let hot = driver.hot();
         let ids: Vec<u64> = (1..=hot).collect();
@@ -143,7 +152,7 @@ impl Driver {
     /// Blocks that are written again and again: those of two rows of all sets.
     fn hot(&self) -> u64 {
         let row = self.group.geometry().k as u64 * u64::from(self.group.geometry().sets);
-        (2 * row).min(self.pasts.len() as u64)
+        (if self.once { 6 } else { 2 } * row).min(self.pasts.len() as u64)
     }
 
     /// Reads for a batch.
@@ -151,8 +160,12 @@ impl Driver {
         let (asked, hot) = (self.rig.disk.position(), self.hot());
         let (mut ranges, mut data) = (Vec::new(), Vec::new());
         for _ in 0..1 + self.random.below(2) {
-            let at = self.random.below(hot);
-            let len = if self.random.below(4) == 0 { 1 + self.random.below(5) } else { 1 };
+            let stripe = hot / 3;
+            let (at, len) = match self.random.below(4) {
+                0 => (self.random.below(hot), 1 + self.random.below(5)),
+                1 | 2 if self.once => (self.random.below(3) * stripe, (1 + self.random.below(2)) * stripe),
+                _ => (self.random.below(hot), 1),
+            };
             let zero = self.random.below(16) == 0;
             let count = len.min(hot - at);
             let ids: Vec<u64> = (0..count).map(|i| if zero { 0 } else { self.next + i }).collect();
@@ -193,6 +206,7 @@ impl Driver {
             let results = self.group.stage_all(&prepared.requests());
             self.group.old.clear();
             self.group.close_batch();
+            self.written_once += usize::from(self.group.under_way.once.contains_key(&number));
             results.into_iter().for_each(Result::unwrap);
             number
         } else {
@@ -229,7 +243,7 @@ impl Driver {
         self.most = self.most.max(self.open.len());
         for number in self.group.take_finished() {
             let at = self.open.iter().position(|(n, _)| *n == number).expect("it was staged");
-            assert!(at == 0 || !self.group.journaled(), "answers are in the order of batches");
+            assert!(at == 0 || self.once || !self.group.journaled(), "answers are in the order of batches");
             let (_, blocks) = self.open.remove(at).unwrap();
             self.answer(&blocks);
         }
@@ -317,7 +331,7 @@ impl Driver {
             let newest = self.pasts[block].last().map_or(0, |(id, ..)| *id);
             assert_eq!(identity(found), Some(newest), "block {block}");
             let batch = self.newest[block];
-            assert!(batch <= self.group.durable() || batch <= after, "block {block} may be lost again");
+            assert!(self.group.counts(batch) || batch <= after, "block {block} may be lost again");
         }
     }
 
@@ -345,7 +359,8 @@ impl Driver {
     }
 }
 
-fn live(life: &Life) -> (Lived, usize) {
+/// The life, and the most batches that were not answered at once.
+pub(super) fn live(life: &Life) -> (Lived, usize) {
     let (mut driver, devices) = Driver::new(life);
     let from = driver.rig.disk.position();
     for step in 0..life.steps {
@@ -367,7 +382,9 @@ fn live(life: &Life) -> (Lived, usize) {
     assert_eq!(driver.group.counters().corrected, 0, "no block is wrong");
     assert_eq!(driver.group.check(0, u64::MAX, Repair::StopOnError).unwrap().mismatches, []);
     let disk = driver.rig.disk.clone();
-    (Lived { disk, devices, count: life.members + 1, from, pasts: driver.pasts }, most)
+    let (count, pasts, atomic) = (life.members + 1, driver.pasts, life.once);
+    WRITTEN_ONCE.set(WRITTEN_ONCE.get() + driver.written_once);
+    (Lived { disk, devices, count, from, pasts, atomic }, most)
 }
 
 pub(super) fn enumerate(life: &Life, share: u64) {
@@ -426,7 +443,8 @@ fn power_cut_where_the_journals_begin_again() {
     driver.drain();
     assert!(driver.group.epoch > epoch + 3, "{} epochs", driver.group.epoch - epoch);
     let disk = driver.rig.disk.clone();
-    let lived = Lived { disk, devices, count: long.members + 1, from, pasts: driver.pasts };
+    let lived =
+        Lived { disk, devices, count: long.members + 1, from, pasts: driver.pasts, atomic: long.once };
     images(&lived, 3, 40);
 }
 
@@ -463,8 +481,12 @@ fn without_a_journal_batches_under_way_lose_nothing_that_was_flushed() {
 
 /// Some life finds the mutant.
 fn is_found(mutant: Mutant, state: State, seeds: u64) {
+    is_found_in(mutant, state, seeds, false);
+}
+
+pub(super) fn is_found_in(mutant: Mutant, state: State, seeds: u64, once: bool) {
     let found = (1..=seeds).find(|&seed| {
-        let life = Life { mutant: Some(mutant), ..life(Level::Raid5, 4, state, seed) };
+        let life = Life { mutant: Some(mutant), once, ..life(Level::Raid5, 4, state, seed) };
         catch_unwind(AssertUnwindSafe(|| enumerate(&life, 3))).is_err()
     });
     println!("{mutant:?} {state:?}: found by seed {found:?}");

@@ -18,6 +18,8 @@ pub(super) struct Rig {
     /// How its devices are asked.
     pub(super) how: How,
     pub(super) traffic: Traffic,
+    /// They never write a part of a block.
+    pub(super) atomic: bool,
 }
 
 impl Rig {
@@ -43,7 +45,7 @@ impl Rig {
     /// The rig of an image.
     pub(super) fn of(disk: SimDisk, devices: usize) -> Rig {
         let faults = (0..devices).map(|_| Arc::new(Faults::new())).collect();
-        Rig { disk, faults, how: How::InTurn, traffic: Traffic::default() }
+        Rig { disk, faults, how: How::InTurn, traffic: Traffic::default(), atomic: false }
     }
 
     /// The same, whose devices are asked in this way.
@@ -57,7 +59,7 @@ impl Rig {
 
     pub(super) fn device(&self, i: usize) -> Device {
         let file = Arc::new(self.file(i));
-        let medium = Waiting { file, how: self.how, traffic: self.traffic.clone() };
+        let medium = Waiting { file, how: self.how, traffic: self.traffic.clone(), atomic: self.atomic };
         Device { medium: Box::new(medium), name: name(i) }
     }
 

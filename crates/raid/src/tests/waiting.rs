@@ -131,6 +131,7 @@ pub(super) struct Waiting {
     pub(super) file: Arc<DiskFile>,
     pub(super) how: How,
     pub(super) traffic: Traffic,
+    pub(super) atomic: bool,
 }
 
 impl Medium for Waiting {
@@ -184,5 +185,9 @@ impl Medium for Waiting {
 
     fn waits(&self) -> bool {
         self.how != How::InTurn
+    }
+
+    fn is_atomic(&self) -> bool {
+        self.atomic
     }
 }
