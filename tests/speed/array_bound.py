@@ -12,7 +12,6 @@ sequential write: BYTES x (members - 1); reads: READS x members), and the time t
 and writes, as a part of what they may). By hand only: it is no test.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -94,9 +93,7 @@ class Array:
         return shell(self.program, "--json", "array", "--socket", self.home / "s", *arguments)
 
     def fio(self, *options):
-        out = shell("fio", "--name=x", "--ioengine=nbd", f"--uri=nbd+unix:///v?socket={self.home}/nbd", "--output-format=json", *options)
-        # Notes of fio may precede the document.
-        return json.loads(out[out.index("{"):])["jobs"][0]
+        return process.fio(f"nbd+unix:///v?socket={self.home}/nbd", *options)
 
     def counts(self):
         """Requests and bytes of each direction that the members took, all together."""
@@ -121,9 +118,8 @@ class Array:
 
 def measure(array, options, size, allowed, seconds):
     before, cpu, began = array.counts(), process.cpu(array.process.pid), time.monotonic()
-    job = array.fio(*options, "--size=512m", "--time_based", f"--runtime={seconds}", "--norandommap")
+    side = array.fio(*options, "--size=512m", "--time_based", f"--runtime={seconds}", "--norandommap")
     took, cpu, after = time.monotonic() - began, process.cpu(array.process.pid) - cpu, array.counts()
-    side = job["read"] if job["read"]["total_ios"] else job["write"]
     took_by = {key: after[key] - before.get(key, 0) for key in after}
     ios = side["total_ios"]
     busy = max([took_by.get(("io_serviced", way), 0) / most for way, most in (("Read", READS), ("Write", WRITES))]

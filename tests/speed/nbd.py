@@ -8,7 +8,6 @@ medians of the rates, of the ratio of the two in a turn, and of the CPU time of 
 only: it is no test.
 """
 
-import json
 import os
 import statistics
 import subprocess
@@ -47,14 +46,10 @@ class Served:
 
     def fio(self, options, seconds):
         """Requests per second, and CPU microseconds of the server for each."""
-        command = ["fio", "--name=x", "--ioengine=nbd", f"--uri=nbd+unix:///?socket={self.socket}", "--output-format=json", f"--size={MIB}m",
-                   "--time_based", f"--runtime={seconds}", "--norandommap", "--group_reporting", *options]
         before = process.cpu(self.process.pid)
-        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        side = process.fio(f"nbd+unix:///?socket={self.socket}", f"--size={MIB}m", "--time_based", f"--runtime={seconds}", "--norandommap",
+                           "--group_reporting", *options)
         cpu = process.cpu(self.process.pid) - before
-        # Notes of fio may precede the document.
-        job = json.loads(out[out.index("{"):])["jobs"][0]
-        side = job["read"] if job["read"]["total_ios"] else job["write"]
         return side["iops"], cpu / side["total_ios"] * 1e6
 
 

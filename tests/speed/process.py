@@ -1,7 +1,9 @@
 """A process that is measured: when it is ready, its CPU time, its memory. For the other files of this folder."""
 
+import json
 import os
 import ssl
+import subprocess
 import time
 import urllib.request
 from pathlib import Path
@@ -23,6 +25,15 @@ def memory(pid):
     """Memory now and at most, in MiB."""
     of = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return tuple(int(of[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM"))
+
+
+def fio(uri, *options):
+    """Runs fio over NBD; what it reports of its reads, or of its writes if it read nothing."""
+    command = ["fio", "--name=x", "--ioengine=nbd", f"--uri={uri}", "--output-format=json", *options]
+    out = subprocess.run(command, check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+    # Notes of fio may precede the document.
+    job = json.loads(out[out.index("{"):])["jobs"][0]
+    return job["read"] if job["read"]["total_ios"] else job["write"]
 
 
 def wait(url, processes, what, logs=(), seconds=120):

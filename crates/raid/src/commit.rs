@@ -126,13 +126,7 @@ impl Group {
         if staged.is_empty() {
             return Ok(());
         }
-        self.sequence += 1;
-        let changes: Vec<Change> = staged.iter().map(|(c, _)| *c).collect();
-        let entry = Entry { sequence: self.sequence, content, moved: self.moved, changes };
-        let slots: BTreeSet<u16> = entry.changes.iter().map(|c| c.slot).collect();
-        for slot in slots {
-            self.append_part(slot, &entry, &staged);
-        }
+        self.append_parts(&staged, content);
         #[cfg(test)]
         if self.has(Mutant::InPlaceBeforeJournal) {
             let places: Vec<_> = staged
@@ -161,15 +155,22 @@ impl Group {
         Ok(())
     }
 
-    /// Adds the part of an entry on a member to those that wait: they follow one another in its journal and are written with one request.
-    pub(crate) fn append_part(&mut self, slot: u16, entry: &Entry, staged: &[Staged]) {
-        let own = staged.iter().filter(|(c, _)| c.slot == slot).filter_map(|(_, content)| content.clone());
-        let own: Vec<Content> = own.collect();
-        self.append_blocks(slot, own, |at, content| journal::encode(at, entry, content));
+    /// Adds the parts of an entry to those that wait.
+    pub(crate) fn append_parts(&mut self, staged: &[Staged], content: bool) {
+        self.sequence += 1;
+        let changes: Vec<Change> = staged.iter().map(|(c, _)| *c).collect();
+        let entry = Entry { sequence: self.sequence, content, moved: self.moved, changes };
+        let slots: BTreeSet<u16> = entry.changes.iter().map(|c| c.slot).collect();
+        for slot in slots {
+            let own =
+                staged.iter().filter(|(c, _)| c.slot == slot).filter_map(|(_, content)| content.clone());
+            self.append_part(slot, own.collect(), |at, content| journal::encode(at, &entry, content));
+        }
     }
 
-    /// Adds a part with content; `head` makes its first block.
-    pub(crate) fn append_blocks(
+    /// Adds a part on a member to those that wait: they follow one another in its journal and are written with one request. `head` makes its
+    /// first block, which is before the content.
+    pub(crate) fn append_part(
         &mut self,
         slot: u16,
         mut part: Vec<Content>,

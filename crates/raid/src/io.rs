@@ -466,18 +466,16 @@ impl Group {
         }
     }
 
-    /// What makes everything durable that members in service have written.
-    pub(crate) fn all_flushes(&self) -> Flushes {
+    /// What makes everything durable that members have written.
+    pub(crate) fn dirty_flushes(&self) -> Flushes {
         let members = self.members.iter().enumerate();
-        members.filter_map(|(slot, m)| Some((slot, m.as_ref()?.medium().clone(), ()))).collect()
+        let written = members.filter_map(|(slot, m)| Some((slot, m.as_ref().filter(|m| m.dirty)?)));
+        written.map(|(slot, m)| (slot, m.medium().clone(), ())).collect()
     }
 
     /// Flushes every member that was written. Those that cannot fail.
     pub(crate) fn flush_members(&mut self) -> Result<(), Error> {
-        let members = self.members.iter().enumerate();
-        let written = members.filter_map(|(slot, m)| Some((slot, m.as_ref().filter(|m| m.dirty)?)));
-        let jobs = written.map(|(slot, m)| (slot, m.medium().clone(), ())).collect();
-        for (slot, done) in flush(&self.pool, jobs) {
+        for (slot, done) in flush(&self.pool, self.dirty_flushes()) {
             match (done, &mut self.members[slot]) {
                 (Err(e), _) => self.fail(slot, "flush", &e),
                 (Ok(()), Some(member)) => member.dirty = false,

@@ -3,9 +3,10 @@
 //! An entry is atomic: either all of its blocks change or none. Its part on a member is one block that lists **all**
 //! blocks of the entry, on whichever member, with their checksums, and after it the new content of that member's own
 //! blocks. An entry without content says only that the blocks listed have these checksums; their content was durable
-//! before. An **intent** says that rows are about to be written whole in place, once ([`crate::once`]): its part on a member is one
-//! block, with the checksums that the member's blocks of these rows will have. All entries of an epoch lie one after another from the start of each journal; a new epoch begins at the
-//! start again, when everything before is in place.
+//! before. An **intent** says that rows are about to be written whole in place, once ([`crate::once`]): its part on a
+//! member is one block, with the checksums that the member's blocks of these rows will have. All entries of an epoch lie
+//! one after another from the start of each journal; a new epoch begins at the start again, when everything before is in
+//! place.
 //!
 //! Invariants: a part is valid only in its group, on its member, in its epoch, at its ordinal, with its whole content.
 //!

@@ -22,7 +22,7 @@ use crate::geometry::BLOCK;
 use crate::group::Group;
 #[cfg(test)]
 use crate::group::Mutant;
-use crate::journal::{self, Change, Entry, Intent, MAX_CHANGES, MAX_INTENT, MAX_RUNS};
+use crate::journal::{self, Change, Intent, MAX_CHANGES, MAX_INTENT, MAX_RUNS};
 use crate::sums::{UNKNOWN, UNWRITTEN};
 use crate::superblock::MemberState;
 use crate::under_way::Once;
@@ -96,9 +96,9 @@ impl Group {
             self.append_intent(now);
             rest = later;
         }
-        let once = self.under_way.once.entry(batch).or_default();
         let blocks = rows.iter().map(|r| r.blocks.len()).sum::<usize>();
-        once.reserved += (rows.len() + 1 + blocks / (MAX_CHANGES / 2)) as u64;
+        let reserved = (rows.len() + 1 + blocks / (MAX_CHANGES / 2)) as u64;
+        let mut places = Vec::with_capacity(blocks);
         for (change, content) in rows.into_iter().flat_map(|r| r.blocks) {
             let place = (usize::from(change.slot), change.row);
             self.set_sum(place.0, place.1, change.sum);
@@ -106,8 +106,11 @@ impl Group {
             if let Some(block) = self.overlay.get_mut(&place) {
                 block.once = true;
             }
-            self.under_way.once.entry(batch).or_default().places.push(place);
+            places.push(place);
         }
+        let once = self.under_way.once.entry(batch).or_default();
+        once.reserved += reserved;
+        once.places.append(&mut places);
     }
 
     fn append_intent(&mut self, rows: &[WholeRow]) {
@@ -124,7 +127,7 @@ impl Group {
         let (sequence, set) = (self.sequence, rows[0].set);
         for (slot, sums) in sums {
             let intent = Intent { sequence, set, runs: runs.clone(), sums };
-            self.append_blocks(slot, Vec::new(), |at, _| journal::encode_intent(at, &intent));
+            self.append_part(slot, Vec::new(), |at, _| journal::encode_intent(at, &intent));
         }
     }
 
@@ -142,12 +145,9 @@ impl Group {
         }
         let changes: Vec<Change> = staged.iter().map(|(change, _)| *change).collect();
         let mut rest = &staged[..];
-        for piece in self.whole_rows(&changes).into_iter().map(<[Change]>::to_vec).collect::<Vec<_>>() {
+        for piece in self.whole_rows(&changes) {
             let (now, later) = rest.split_at(piece.len());
-            self.sequence += 1;
-            let entry = Entry { sequence: self.sequence, content: true, moved: self.moved, changes: piece };
-            let slots: BTreeSet<u16> = entry.changes.iter().map(|c| c.slot).collect();
-            slots.into_iter().for_each(|slot| self.append_part(slot, &entry, now));
+            self.append_parts(now, true);
             rest = later;
         }
         let overlay = &self.overlay;

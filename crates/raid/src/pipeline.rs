@@ -137,10 +137,9 @@ impl Group {
             && self.under_way.once.keys().next().is_none_or(|first| *first > batch)
     }
 
-    /// Whether batches wait for the journals, or for their rows to be durable in place.
-    pub(crate) fn needs_journal(&self) -> bool {
-        let u = &self.under_way;
-        !u.unflushed.is_empty() || u.staged > u.durable && !self.is_held()
+    /// Whether batches wait for the journals, and can go there.
+    fn has_staged(&self) -> bool {
+        self.under_way.staged > self.under_way.durable && !self.is_held()
     }
 
     /// Whether a request to the journals should begin: there is something for it, no other is under way, and the members do not have
@@ -148,7 +147,7 @@ impl Group {
     pub(crate) fn wants_journal(&self) -> bool {
         let u = &self.under_way;
         let busy = u.waiting.keys().filter(|slot| self.is_busy(**slot)).count();
-        self.needs_journal() && !u.journaling && (!u.unflushed.is_empty() || busy < self.members.len())
+        !u.journaling && (!u.unflushed.is_empty() || busy < self.members.len() && self.has_staged())
     }
 
     /// Batches that can be answered since the last call.
@@ -161,10 +160,7 @@ impl Group {
         if self.stopped.is_some() {
             return Fits::Yes;
         }
-        if requests.iter().any(|r| matches!(r, Request::Zero { .. })) {
-            return Fits::Alone;
-        }
-        if self.is_held() {
+        if self.is_held() || requests.iter().any(|r| matches!(r, Request::Zero { .. })) {
             return Fits::Alone;
         }
         let mut blocks = vec![self.under_way.once.values().map(|o| o.reserved).sum(); self.members.len()];
@@ -270,7 +266,7 @@ impl Group {
             self.abandon();
             return None;
         }
-        let staged = self.under_way.staged > self.under_way.durable && !self.is_held();
+        let staged = self.has_staged();
         if staged {
             self.journal_content_instead();
         }
@@ -281,7 +277,7 @@ impl Group {
             (*first..).zip(part).map(move |(block, content)| (*slot, block, content.clone()))
         });
         let writes = self.writes(blocks.collect());
-        let flushes = if in_place.is_empty() { writes.flushes() } else { self.all_flushes() };
+        let flushes = if in_place.is_empty() { writes.flushes() } else { self.dirty_flushes() };
         #[cfg(test)]
         let unflushed = self.has(Mutant::OnceUnflushed) && !in_place.is_empty();
         #[cfg(test)]

@@ -154,13 +154,13 @@ impl Group {
                 continue;
             }
             self.counters.replayed += 1;
-            match &parts.listed {
-                Listed::Intent(intent) => self.intend(intent, &parts.sums, &mut changes, &mut intended),
+            match parts.listed {
+                Listed::Intent(intent) => self.intend(&intent, &parts.sums, &mut changes, &mut intended),
                 Listed::Entry(entry) => {
                     if let Some(growth) = &self.superblock.growth {
                         self.moved = self.moved.max(entry.moved.min(growth.to.rows()));
                     }
-                    self.change(entry.clone(), parts.content, &mut changes, &mut intended);
+                    self.change(&entry, parts.content, &mut changes, &mut intended);
                 }
             }
         }
@@ -219,7 +219,7 @@ impl Group {
 
     fn change(
         &self,
-        entry: Entry,
+        entry: &Entry,
         mut content: BTreeMap<(usize, u64), Vec<u8>>,
         changes: &mut Changes,
         intended: &mut Intended,

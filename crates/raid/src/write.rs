@@ -156,8 +156,8 @@ impl Group {
                 // By a request of the same batch.
                 self.journal_content(&[(set, row)]);
             }
-            let covered = slots.iter().any(|s| self.overlay.contains_key(&(*s, row)));
-            if writes_once && whole && !covered {
+            let covered = |me: &Group| slots.iter().any(|s| me.overlay.contains_key(&(*s, row)));
+            if writes_once && whole && !covered(self) {
                 let blocks = self.compose(set, row, &new)?;
                 let blocks = blocks.into_iter().map(|(change, content)| (change, Arc::new(content)));
                 once.push(WholeRow { set, row, blocks: blocks.collect() });

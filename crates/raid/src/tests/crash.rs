@@ -236,7 +236,7 @@ pub(super) fn images(lived: &Lived, seed: u64, share: u64) -> usize {
         } else {
             (0..3).map(|i| Some(if i == 0 { 0 } else { random.next() })).collect()
         };
-        for kept in subsets.into_iter().chain([if lived.atomic { Some(random.next()) } else { None }]) {
+        for kept in subsets.into_iter().chain([lived.atomic.then(|| random.next())]) {
             judge(lived, position, subset(&crash, kept, &mut random), &mut random);
             images += 1;
         }
