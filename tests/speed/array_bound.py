@@ -4,7 +4,7 @@
 
 Needs root, loop devices, the block controller of cgroups (version 1) and fio. RAID 5 of five loop devices in memory with blocks of 4 KiB, each limited by the kernel to
 READS reads and WRITES writes per second and to BYTES per second each way, so that the processors are not the limit. fio
-writes and reads a virtual drive over NBD, for each policy of the group, random writes with 32, 128 and 256 requests in flight: a connection
+writes and reads a virtual drive over NBD, for each policy of the group, random writes with 32, 128, 256 and 512 requests in flight: a connection
 executes 16 of them at the same time, so there are as many connections as that takes. ASHLAR_BASE names another program that is measured
 after each group of the first one. `policies` and `rows` (parts of names) choose, separated by commas. Printed are the rate, requests to members for each
 request, and two ratios: to the bound of the level (random write: two reads and two writes for each, that is WRITES x members / 2;
@@ -40,6 +40,7 @@ ROWS = [
     ("random write 4 KiB, 32 in flight", connections("randwrite", 32), 4096, MEMBERS * WRITES / 2),
     ("random write 4 KiB, 128 in flight", connections("randwrite", 128), 4096, MEMBERS * WRITES / 2),
     ("random write 4 KiB, 256 in flight", connections("randwrite", 256), 4096, MEMBERS * WRITES / 2),
+    ("random write 4 KiB, 512 in flight", connections("randwrite", 512), 4096, MEMBERS * WRITES / 2),
     ("sequential write 1 MiB", ["--rw=write", "--bs=1m", "--iodepth=8"], 1 << 20, (MEMBERS - 1) * BYTES / (1 << 20)),
     ("sequential read 1 MiB", ["--rw=read", "--bs=1m", "--iodepth=8"], 1 << 20, MEMBERS * BYTES / (1 << 20)),
 ]

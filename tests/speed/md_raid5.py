@@ -6,8 +6,9 @@ Needs Debian's user-mode-linux, mdadm and fio. The members are five files in mem
 virtual processor) runs fio on a block device: for md the kernel's own RAID 5 over the files (ubd), for Ashlar a disk that `ashlar array serve`
 exports over vhost-user-blk, over the same files; "file" is one of the files without any array, to show what the rig allows. All take
 turns; ASHLAR_SPEED_ROUNDS says how often, and the medians are printed. CPU is that of the kernel in user mode, with fio, and of `ashlar array serve`.
-md keeps no bitmap and no journal, so Ashlar is measured with the policy `none`, which promises as much, and with `journal`, its default. By
-hand only: it is no test.
+md is measured without bitmap and journal, which promises as much as the policy `none` of Ashlar, and with a partial parity log (`--consistency-policy=ppl`), which
+closes the write hole as `journal`, the default of Ashlar, does. "devices" are loop devices with blocks of 4 KiB over the files (they need root), where `journal` writes whole rows
+once. ASHLAR_SPEED_KINDS chooses, separated by semicolons. By hand only: it is no test.
 """
 
 import json
@@ -108,7 +109,7 @@ class Rig:
     def __enter__(self):
         # The kernel in user mode sees the files of the machine, but has a /dev of its own.
         self.home, self.memory = (Path(tempfile.mkdtemp(prefix="ashlar-md-", dir=of)) for of in (None, "/dev/shm"))
-        self.server = None
+        self.server, self.devices = None, []
         try:
             self.files = [self.memory / f"m{n}" for n in range(MEMBERS)]
             for file in self.files:
@@ -120,16 +121,19 @@ class Rig:
             (self.home / "root/lib/modules").mkdir(parents=True)
             (self.home / "root/lib/modules" / folder.name).symlink_to(folder)
             if self.kind.startswith("Ashlar"):
-                self.serve(self.kind.split(", ")[1])
+                _, policy, *devices = self.kind.split(", ")
+                for file in self.files if devices else []:
+                    self.devices.append(shell("losetup", "--sector-size", 4096, "--direct-io=off", "--find", "--show", file))
+                self.serve(policy, self.devices or self.files)
         except BaseException:
             self.__exit__()
             raise
         return self
 
-    def serve(self, policy):
+    def serve(self, policy, members):
         ask = [ASHLAR, "--json", "array", "--socket", self.home / "s"]
-        shell(*ask, "create", "dg", "raid5", *self.files, "--name", "g", "--policy", policy)
-        command = [*ask, "serve", *self.files, "--vhost-user", self.home / "vm"]
+        shell(*ask, "create", "dg", "raid5", *members, "--name", "g", "--policy", policy)
+        command = [*ask, "serve", *members, "--vhost-user", self.home / "vm"]
         self.server = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=(self.home / "log").open("wb"))
         assert self.server.stdout.readline(), (self.home / "log").read_text()
         shell(*ask, "create", "vd", "g", f"{SIZE * (MEMBERS - 1) * 3 // 4}MiB", "--name", "v")
@@ -143,10 +147,11 @@ class Rig:
     def run(self, seconds):
         """Runs fio in the kernel; returns the result of each row."""
         disks, prepare, end, modules = [f"ubd{n}={file}" for n, file in enumerate(self.files)], "", "", "loop"
-        if self.kind == "md":
+        if self.kind.startswith("md"):
+            protected = "--consistency-policy=ppl" if self.kind == "md, ppl" else "--bitmap=none"
             device, modules = "/dev/md0", "raid456"
             members = " ".join(f"/dev/ubd{chr(97 + n)}" for n in range(MEMBERS))
-            prepare = (f"mdadm --create /dev/md0 --run --level=5 --raid-devices={MEMBERS} --chunk={CHUNK} --assume-clean --bitmap=none {members} "
+            prepare = (f"mdadm --create /dev/md0 --run --level=5 --raid-devices={MEMBERS} --chunk={CHUNK} --assume-clean {protected} {members} "
                        f">{self.home}/mdadm 2>&1")
             end = "mdadm --stop /dev/md0 >/dev/null 2>&1"
         elif self.kind == "file":
@@ -214,13 +219,16 @@ class Rig:
         if self.server:
             self.server.terminate()
             self.server.wait(60)
+        for device in self.devices:
+            shell("losetup", "--detach", device)
         for folder in (self.home, self.memory):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def main():
     seconds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    kinds, found = ["file", "md", "Ashlar, none", "Ashlar, journal"], {}
+    kinds = ["file", "md", "md, ppl", "Ashlar, none", "Ashlar, journal", "Ashlar, none, devices", "Ashlar, journal, devices"]
+    kinds, found = os.environ.get("ASHLAR_SPEED_KINDS", ";".join(kinds)).split(";"), {}
     for turn in range(int(os.environ.get("ASHLAR_SPEED_ROUNDS", "1"))):
         for kind in kinds if turn % 2 == 0 else kinds[::-1]:
             with Rig(kind) as rig:
@@ -228,11 +236,15 @@ def main():
                     print(f"{name}, {kind}: {got}", file=sys.stderr, flush=True)
                     found.setdefault((name, kind), []).append(got)
     print(f"RAID 5 of {MEMBERS} files in memory, load of the machine at the end: {os.getloadavg()}\n")
-    print("| | " + " | ".join(kinds) + " | Ashlar, none / md |\n|---|" + "---|" * (len(kinds) + 1))
+    print("| | " + " | ".join(kinds) + " |\n|---|" + "---|" * len(kinds))
     for name, _ in ROWS:
         middle = {k: {what: statistics.median(one[what] for one in found[name, k]) for what in ("rate", "p99", "kernel", "server")} for k in kinds}
-        cells = [f"{m['rate']:,.0f}/s, p99 {m['p99']:.1f} ms, {m['kernel']:.0f} + {m['server']:.0f} us" for m in middle.values()]
-        print(f"| {name} | " + " | ".join(cells) + f" | {middle['Ashlar, none']['rate'] / middle['md']['rate']:.2f} |")
+        cells = []
+        for kind, m in middle.items():
+            beside = middle.get({"none": "md", "journal": "md, ppl"}.get(kind.split(", ")[1]) if kind.startswith("Ashlar") else None)
+            ratio = f", {m['rate'] / beside['rate']:.2f} of md" if beside else ""
+            cells.append(f"{m['rate']:,.0f}/s, p99 {m['p99']:.1f} ms, {m['kernel']:.0f} + {m['server']:.0f} us{ratio}")
+        print(f"| {name} | " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":

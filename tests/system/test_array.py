@@ -115,6 +115,69 @@ def fio(uri, *options):
     return job
 
 
+@pytest.mark.parametrize("policy", ["bitmap", "none"])
+def test_parity_is_made_anew_while_the_group_is_in_service(array, policy):
+    a = array().start()
+    a.run("create", "dg", "raid5", *a.make(4), "--policy", policy)
+    a.run("create", "vd", "dg0", "64MiB")
+    fio(a.uri("dg0/vd0"), "--rw=write", "--bs=64k", "--size=64m")
+    a.run("edit", "dg", "dg0", "rebuild_speed", "low")
+    # Killed among writes: parity of some rows may be wrong.
+    writer = subprocess.Popen(["fio", "--name=x", "--ioengine=nbd", f"--uri={a.uri('dg0/vd0')}", "--iodepth=16", "--bs=4k", "--rw=randwrite", "--offset=48m",
+                               "--size=16m", "--time_based", "--runtime=60", "--output-format=json"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(lambda: a.ask("describe", "vd", "dg0/vd0")[0]["writes"] > 2000, 60)
+    a.kill()
+    writer.kill()
+    writer.wait(60)
+    a.start()
+    state = a.group()
+    if state["state"] == "RESYNC":
+        refused = a.run("edit", "pd", "dg0/0", "marker", "offline", check=False)
+        # It may have ended meanwhile.
+        assert refused.returncode == 0 or "parity is being made anew" in refused.stderr, refused.stderr
+    # In service from the start on.
+    fio(a.uri("dg0/vd0"), "--rw=randrw", "--size=8m")
+    a.run("edit", "dg", "dg0", "rebuild_speed", "high")
+    a.run("progress", "dg0", "--watch")
+    assert a.group()["counters"]["resynced"] > 0
+    check = a.run("start", "consistency_check", "dg0", "--mode", "stop_on_error", "--wait")
+    assert json.loads(check.stdout)["check"]["state"] == "DONE"
+    a.stop()
+
+
+def test_a_virtual_drive_is_a_file_through_fuse(array, tmp_path):
+    a = array().start()
+    a.run("create", "dg", "raid5", *a.make(4), "--journal", "4MiB")
+    a.run("create", "vd", "dg0", "24MiB")
+    file = tmp_path / "mount" / "disk.img"
+    file.parent.mkdir()
+    fuse = subprocess.Popen(["nbdfuse", str(file), a.uri("dg0/vd0")])
+    try:
+        until(lambda: os.path.ismount(file.parent), 60)
+        assert file.stat().st_size == 24 * MIB
+        program("mkfs.ext4", "-q", "-F", file)
+        content = random.Random(1).randbytes(3 * MIB)
+        (tmp_path / "content").write_bytes(content)
+        program("debugfs", "-w", "-R", f"write {tmp_path / 'content'} content", file)
+        program("e2fsck", "-f", "-n", file)
+        with file.open("rb+") as f:
+            os.fsync(f.fileno())
+    finally:
+        if os.path.ismount(file.parent):
+            program("fusermount", "-u", file.parent)
+        else:
+            fuse.kill()
+        fuse.wait(60)
+    # What was flushed is there after a kill, with a drive less.
+    a.kill()
+    a.start()
+    a.run("edit", "pd", "dg0/2", "marker", "offline")
+    program("nbdcopy", a.uri("dg0/vd0"), tmp_path / "image")
+    program("debugfs", "-R", f"dump content {tmp_path / 'back'}", tmp_path / "image")
+    assert (tmp_path / "back").read_bytes() == content
+    a.stop()
+
+
 @pytest.mark.parametrize("level, drives", [("raid5", 4), ("raid6", 5), ("3+3", 6), ("raid10", 4)])
 def test_fio_verifies_what_it_wrote(array, level, drives):
     a = array().start()

@@ -146,7 +146,7 @@ pub struct Group {
     pub id: String,
     /// Its name as an NVMe subsystem.
     pub nqn: String,
-    /// `OPTIMAL`, `PARTIALLY_DEGRADED`, `DEGRADED`, `RECOVERY`, `FAILED`; `INACTIVE`: no process was asked.
+    /// `OPTIMAL`, `PARTIALLY_DEGRADED`, `DEGRADED`, `RECOVERY`, `RESYNC`, `FAILED`; `INACTIVE`: no process was asked.
     pub state: String,
     /// `0`, `1`, `10`, `5`, `6`, `K+M`, `50xSETS`, `60xSETS`; `K+MsSPARES` is declustered.
     pub level: String,
@@ -183,6 +183,8 @@ pub struct Group {
     pub volumes: Vec<Volume>,
     /// The rebuild that is going on.
     pub rebuild: Option<Task>,
+    /// The resync that is going on: parity is made anew after an unclean stop without a journal. Its rows are those of all drives together.
+    pub resync: Option<Task>,
     /// The growth that is going on. Until it ends, the shape and the size are those of before, but `drives` has the new ones.
     pub growth: Option<Growth>,
     /// The last consistency check, or the one that is going on.

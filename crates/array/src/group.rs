@@ -27,6 +27,8 @@ pub(crate) struct Inner {
     files: BTreeMap<Id, (PathBuf, Hold)>,
     pub(crate) speed: api::Speed,
     pub(crate) rebuild: Option<api::Task>,
+    /// How far a resync is; none: there is none, or no step of it was done.
+    pub(crate) resync: Option<api::Task>,
     /// How far a growth is; none: the superblock says it.
     pub(crate) growth: Option<api::Task>,
     pub(crate) check: Option<api::Check>,
@@ -74,6 +76,7 @@ impl InService {
                 files: files.into_iter().map(|(id, f)| (id, (f.path, f.lock))).collect(),
                 speed,
                 rebuild: None,
+                resync: None,
                 growth: None,
                 check: None,
                 stop_check: false,
@@ -182,6 +185,7 @@ impl InService {
             }
         }
         out.rebuild.clone_from(&inner.rebuild);
+        out.resync.clone_from(&inner.resync);
         if let Some((growth, progress)) = out.growth.as_mut().zip(inner.growth.as_ref()) {
             growth.progress.clone_from(progress);
         }
@@ -560,6 +564,7 @@ fn state_word(state: GroupState) -> &'static str {
         GroupState::Degraded => "DEGRADED",
         GroupState::PartiallyDegraded => "PARTIALLY_DEGRADED",
         GroupState::Recovery => "RECOVERY",
+        GroupState::Resync => "RESYNC",
         GroupState::Failed => "FAILED",
     }
 }

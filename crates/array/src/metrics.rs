@@ -7,7 +7,7 @@ use ashlar_metrics::{Group as Subject, Page};
 use crate::api::{Drive, Group, State};
 
 /// States of a group, of which one is 1.
-const GROUP_STATES: [&str; 5] = ["OPTIMAL", "PARTIALLY_DEGRADED", "DEGRADED", "RECOVERY", "FAILED"];
+const GROUP_STATES: [&str; 6] = ["OPTIMAL", "PARTIALLY_DEGRADED", "DEGRADED", "RECOVERY", "RESYNC", "FAILED"];
 /// States of a drive, of which one is 1.
 const DRIVE_STATES: [&str; 6] = ["ONLINE", "OFFLINE", "FAILED", "REBUILD", "HOTSPARE", "MISSING"];
 
@@ -110,6 +110,12 @@ fn of_group(page: &mut Page, group: &Group) {
         page.gauge(node, "ashlar_array_rebuild_rows_done", "Rows that are rebuilt.").add(&name, rebuild.done);
         page.gauge(node, "ashlar_array_rebuild_rows", "Rows of the drive that is rebuilt.")
             .add(&name, rebuild.rows);
+    }
+    if let Some(resync) = &group.resync {
+        page.gauge(node, "ashlar_array_resync_rows_done", "Rows whose parity was made anew.")
+            .add(&name, resync.done);
+        page.gauge(node, "ashlar_array_resync_rows", "Rows whose parity is made anew after an unclean stop.")
+            .add(&name, resync.rows);
     }
     if let Some(growth) = &group.growth {
         page.gauge(node, "ashlar_array_growth_rows_done", "Rows that have moved to the new shape.")

@@ -1,5 +1,5 @@
-//! The background work of one group: failed drives get distributed spares or hot ones, drives are rebuilt, the group grows, and it is
-//! checked, in that order of urgency.
+//! The background work of one group: parity is made anew after an unclean stop, failed drives get distributed spares or hot ones, drives are
+//! rebuilt, the group grows, and it is checked, in that order of urgency.
 //!
 //! Work is done in steps of about [`STEP`], between which requests get their turn; the speed says how long a pause follows.
 //!
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ashlar_environment::{thread, time, time::Instant};
-use ashlar_raid::{BLOCK, Batching, MemberState, Repair, Wanted};
+use ashlar_raid::{BLOCK, Batching, Group, MemberState, Repair, Wanted};
 
 use crate::api;
 use crate::group::InService;
@@ -93,6 +93,10 @@ impl Worker {
             return None;
         }
         self.look_for_drives();
+        if self.group.shared.look(|g| g.resyncing().is_some()) {
+            return Some(self.resync());
+        }
+        self.group.inner.lock().resync = None;
         if self.group.shared.look(|g| g.superblock().slots.iter().any(|s| s.state == MemberState::Failed)) {
             self.use_spare();
         }
@@ -136,7 +140,7 @@ impl Worker {
     }
 
     fn use_spare(&mut self) {
-        match self.group.shared.with(ashlar_raid::Group::use_spare) {
+        match self.group.shared.with(Group::use_spare) {
             Ok(Some(position)) => {
                 let what = match self.group.shared.look(|g| g.superblock().slots[position].state) {
                     MemberState::Failed => "the blocks of a drive go to a distributed spare",
@@ -169,16 +173,51 @@ impl Worker {
         }
     }
 
+    fn resync(&mut self) -> Duration {
+        let (begun, rows) = (Instant::now(), self.rows);
+        let before = self.group.shared.look(|g| g.resyncing().map_or(0, |r| r.done));
+        match self.group.shared.with(|g| g.resync(rows)) {
+            Ok(Some(r)) => {
+                let pause = self.paced(begun, STEP, r.done.saturating_sub(before), "resync");
+                let task = self.task(None, r.done, r.rows);
+                let over = r.done == r.rows;
+                self.group.inner.lock().resync = (!over).then_some(task);
+                if over {
+                    let counters = self.group.shared.look(Group::counters);
+                    let (resynced, unprotected) = (counters.resynced, counters.unprotected);
+                    tracing::warn!(
+                        group = self.group.name,
+                        resynced,
+                        unprotected,
+                        "parity was made anew after an unclean stop"
+                    );
+                    self.last = None;
+                }
+                pause
+            }
+            Ok(None) => Duration::ZERO,
+            Err(error) => {
+                let mut inner = self.group.inner.lock();
+                let task = inner.resync.get_or_insert_default();
+                if task.why.is_none() {
+                    tracing::error!(group = self.group.name, %error, "a resync does not go on");
+                }
+                (task.why, task.eta_s) = (Some(error.to_string()), None);
+                AGAIN
+            }
+        }
+    }
+
     fn rebuild(&mut self) -> Duration {
         self.choose();
         let begun = Instant::now();
         let rows = self.rows;
-        let before = self.group.shared.look(ashlar_raid::Group::rebuilding);
+        let before = self.group.shared.look(Group::rebuilding);
         match self.group.shared.with(|g| g.rebuild(rows)) {
             Ok(Some(p)) => {
                 let same = before.filter(|b| (b.slot, b.to_spare) == (p.slot, p.to_spare));
                 let done = p.done.saturating_sub(same.map_or(p.done, |b| b.done));
-                let recording = self.group.shared.look(ashlar_raid::Group::recording);
+                let recording = self.group.shared.look(Group::recording);
                 let pause = self.paced(begun, step_time(recording), done, "rebuild");
                 let task =
                     api::Task { to_spare: p.to_spare, ..self.task(Some(p.slot as u64), p.done, p.rows) };
@@ -193,7 +232,7 @@ impl Worker {
                         "a drive is rebuilt"
                     );
                     self.last = None;
-                    self.group.shared.with(ashlar_raid::Group::release_batches);
+                    self.group.shared.with(Group::release_batches);
                 }
                 pause
             }
@@ -295,7 +334,7 @@ impl Worker {
 
     fn end_check(&mut self, state: &str, why: Option<String>) {
         (self.check_at, self.last) = (0, None);
-        self.group.shared.with(ashlar_raid::Group::release_batches);
+        self.group.shared.with(Group::release_batches);
         let mut inner = self.group.inner.lock();
         inner.stop_check = false;
         if let Some(check) = &mut inner.check {

@@ -58,6 +58,7 @@ impl Group {
     /// [`Error::Failed`]. A row that cannot be reconstructed is a mismatch that is not fixed.
     pub fn check(&mut self, from: u64, rows: u64, repair: Repair) -> Result<Checked, Error> {
         self.running()?;
+        self.resync_all()?;
         let end = from.saturating_add(rows).min(self.geometry().rows());
         let mut out = Checked { next: (end < self.geometry().rows()).then_some(end), ..Checked::default() };
         let mut at = from;

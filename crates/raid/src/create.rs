@@ -155,6 +155,7 @@ impl Group {
             fresh: Vec::new(),
             discarded: BTreeSet::new(),
             bitmap: Bitmap::default(),
+            suspects: None,
             unsettled: false,
             stopped: None,
             counters: Counters::default(),

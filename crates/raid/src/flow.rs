@@ -401,6 +401,10 @@ fn apply_all(
         match place(group, &change.volume, change.at, change.len()) {
             Err(e) => results[number] = Err(e),
             Ok(at) => {
+                if let Err(e) = group.make_consistent(at, change.len()) {
+                    results[number] = Err(e);
+                    continue;
+                }
                 places.push(number);
                 requests.push(change.request(at));
             }

@@ -26,6 +26,7 @@ use crate::layout::Layout;
 use crate::member::Member;
 use crate::permutation::Table;
 use crate::pool::Pool;
+use crate::resync::Suspects;
 use crate::sums::{Page, Pages, Summer};
 use crate::superblock::{MemberState, Policy, Superblock};
 use crate::threads::Worker;
@@ -42,7 +43,7 @@ pub struct Counters {
     pub replayed: u64,
     /// Entries that were in the journal in part, and were dropped.
     pub dropped: u64,
-    /// Rows whose parity was made anew when the group was opened.
+    /// Rows whose parity was made anew since the group was opened, after an unclean stop.
     pub resynced: u64,
     /// Rows that could not be made consistent after an unclean stop, because a member was out of service.
     pub unprotected: u64,
@@ -80,6 +81,8 @@ pub enum GroupState {
     PartiallyDegraded,
     /// A member is being rebuilt, also into a distributed spare.
     Recovery,
+    /// All members are in service, and parity is made anew after an unclean stop.
+    Resync,
     /// More members are out of service than the level tolerates.
     Failed,
 }
@@ -126,6 +129,8 @@ pub(crate) enum Mutant {
     OnceUnresolved,
     /// Other requests change rows that are being written once.
     OnceShared,
+    /// Requests do not make suspect rows consistent before they use them.
+    SuspectsUsed,
 }
 
 #[cfg(test)]
@@ -162,6 +167,8 @@ pub struct Group {
     /// Blocks that read as zeros from the entry on that is staged; their space is given back after it is durable.
     pub(crate) discarded: BTreeSet<(usize, u64)>,
     pub(crate) bitmap: Bitmap,
+    /// Rows whose parity may be wrong since an unclean stop; none: no row.
+    pub(crate) suspects: Option<Suspects>,
     /// A member failed, and the superblocks do not say so yet.
     pub(crate) unsettled: bool,
     /// Why nothing is written any more.
@@ -244,7 +251,9 @@ impl Group {
         let rebuilding = self.rebuilding().is_some();
         match () {
             () if any(|(down, m)| down > m) => GroupState::Failed,
-            () if self.superblock.slots.iter().all(|s| s.state == MemberState::Online) => GroupState::Optimal,
+            () if self.superblock.slots.iter().all(|s| s.state == MemberState::Online) => {
+                if self.suspects.is_some() { GroupState::Resync } else { GroupState::Optimal }
+            }
             () if rebuilding => GroupState::Recovery,
             () if any(|(down, m)| down == m) => GroupState::Degraded,
             () => GroupState::PartiallyDegraded,
@@ -434,6 +443,10 @@ impl Group {
     pub fn close(&mut self) -> Result<(), Error> {
         self.running()?;
         self.checkpoint()?;
+        if self.suspects.is_some() {
+            // The next start begins with them.
+            return self.settle();
+        }
         self.clear_bitmap()?;
         self.superblock.clean = true;
         self.superblock.intents = false;

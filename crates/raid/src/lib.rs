@@ -2,7 +2,7 @@
 //!
 //! * [`Geometry`], [`Level`]: where a block lies. [`Superblock`]: what a member says about its group.
 //! * [`Group`]: a group in service: [`Group::create`], [`Group::open`], [`Group::read`], [`Group::apply`],
-//!   [`Group::rebuild`], [`Group::check`], [`Group::grow`].
+//!   [`Group::rebuild`], [`Group::resync`], [`Group::check`], [`Group::grow`].
 //! * [`Batching`], [`Coder`], [`choose`]: how rebuilds and checks read and code, and who codes.
 //! * [`Device`], [`Medium`]: what becomes a member, and what it is made of; [`Command`], [`Pending`]: what it is asked without waiting for it.
 //! * [`Shared`], [`VirtualDrive`]: a group that several threads use, and a part of it with a name.
@@ -55,6 +55,7 @@ mod read;
 mod rebuild;
 mod rebuild_rows;
 mod recover;
+mod resync;
 mod shape;
 mod signature;
 mod submit;
@@ -82,6 +83,7 @@ pub use growth::{Grow, Joining, Moved};
 pub use medium::{Command, Medium, Pending};
 pub use member::Device;
 pub use progress::Progress;
+pub use resync::Resynced;
 pub use superblock::{
     FORMAT, FORMAT_DECLUSTERED, FORMAT_GROWING, Growth, Id, InSpare, MAX_NAME, MAX_SPARES, MAX_VOLUMES,
     MemberState, Policy, Settings, Slot, Superblock, Volume,

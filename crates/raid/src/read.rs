@@ -151,6 +151,7 @@ impl Group {
     pub(crate) fn plan_read(&mut self, at: u64, len: usize) -> Result<ReadPlan, Error> {
         self.check_range(at, len as u64)?;
         self.running()?;
+        self.make_consistent(at, len as u64)?;
         let (first, end) = (at / BLOCK as u64, (at + len as u64).div_ceil(BLOCK as u64));
         let (mut pieces, mut left, mut slots) = (Vec::new(), Vec::new(), BTreeSet::new());
         let (mut here, mut after) = (Vec::new(), 0);

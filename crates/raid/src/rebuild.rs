@@ -22,6 +22,11 @@ impl Group {
         if !known {
             return Err(Error::State(format!("position {slot} has no member in service")));
         }
+        if self.suspects.is_some() {
+            return Err(Error::State(
+                "parity is being made anew after an unclean stop, and does not protect all blocks yet: wait until that is done".into(),
+            ));
+        }
         if !self.spareable(slot) {
             return Err(Error::State(format!("the group cannot do without the member at position {slot}")));
         }

@@ -64,6 +64,7 @@ impl Group {
     pub fn rebuild(&mut self, rows: u64) -> Result<Option<Progress>, Error> {
         self.running()?;
         let Some(work) = self.rebuilding() else { return Ok(None) };
+        self.resync_all()?;
         let (all, strip) = (work.rows, self.geometry().strip_blocks);
         let end = work.done.saturating_add(rows.max(1)).min(all);
         let to = match self.geometry().is_declustered() {

@@ -1,4 +1,4 @@
-//! After an unclean stop: the journal is applied, or marked regions get their parity made anew.
+//! After an unclean stop: the journal is applied. Without one, [`crate::resync`] makes parity anew while the group is in service.
 //!
 //! Invariants: an entry is applied if and only if every member that it, or an entry before it, names and that is in service has its
 //! part; what was answered always is such an entry. A member whose journal is of an older epoch than entries of the others is stale
@@ -14,7 +14,6 @@ use crate::group::Group;
 use crate::journal::{self, Entry, Intent, Listed, Position};
 use crate::layout::{HEADS, JOURNAL};
 use crate::once::{Intended, IntendedBlock};
-use crate::sums::UNWRITTEN;
 use crate::superblock::{MemberState, Policy};
 
 /// An entry that was found: which members have their part, and the content of their blocks.
@@ -30,16 +29,20 @@ struct Parts {
 type Changes = BTreeMap<(usize, u64), (u64, Option<Vec<u8>>)>;
 
 impl Group {
-    /// Makes the group consistent.
+    /// Makes the group consistent, or notes which rows are not.
     pub(crate) fn recover(&mut self) -> Result<(), Error> {
         match self.superblock.policy {
             Policy::Journal => self.replay(),
             Policy::Bitmap => {
                 self.read_bitmap();
-                self.resync(|me, row| me.marked(row))
+                self.suspect_marked();
+                Ok(())
             }
             Policy::None if self.superblock.clean => Ok(()),
-            Policy::None => self.resync(|_, _| true),
+            Policy::None => {
+                self.suspect_all();
+                Ok(())
+            }
         }
     }
 
@@ -240,88 +243,5 @@ impl Group {
                 changes.insert(place, (c.sum, content.remove(&place)));
             }
         }
-    }
-
-    /// Makes the parity of rows anew from the data that is there, as it is.
-    fn resync(&mut self, suspect: impl Fn(&Group, u64) -> bool) -> Result<(), Error> {
-        for row in 0..self.geometry().rows() {
-            if suspect(self, row) {
-                for set in 0..self.geometry().sets {
-                    self.resync_row(set, row)?;
-                }
-            }
-        }
-        self.settle()?;
-        self.checkpoint()?;
-        self.clear_bitmap()
-    }
-
-    fn resync_row(&mut self, set: u32, row: u64) -> Result<(), Error> {
-        let (k, n) = (self.geometry().k, self.geometry().n());
-        let slots = self.slots(set, row);
-        let mut data = vec![vec![0; BLOCK]; k];
-        let (mut written, mut absent) = (false, false);
-        for (role, content) in data.iter_mut().enumerate() {
-            let slot = slots[role];
-            if !self.up(slot, row) {
-                absent = true;
-                continue;
-            }
-            if self.sum(slot, row) == UNWRITTEN {
-                continue;
-            }
-            written = true;
-            let at = self.layout.data_start + row;
-            let read = self.members[slot].as_ref().map(|m| m.read(at, content));
-            if let Some(Err(e)) = read {
-                self.fail(slot, "read", &e);
-                self.running()?;
-                absent = true;
-                continue;
-            }
-            let sum = self.summer.of(slot, row, content)[0];
-            self.set_sum(slot, row, sum);
-        }
-        if absent {
-            // What the missing block was is known from the parity alone, which may be wrong: it stays, and its blocks are
-            // taken as they are.
-            self.counters.unprotected += 1;
-            return self.accept_parity(&slots[k..], row);
-        }
-        self.counters.resynced += u64::from(written);
-        let rows: Vec<&[u8]> = data.iter().map(|b| &b[..]).collect();
-        let mut parity = vec![vec![0; BLOCK]; n - k];
-        let mut out: Vec<&mut [u8]> = parity.iter_mut().map(|b| &mut b[..]).collect();
-        self.code.encode(&rows, &mut out).map_err(|e| Error::State(e.to_string()))?;
-        for (slot, content) in slots[k..].iter().zip(&parity) {
-            if self.up(*slot, row) {
-                let sum = if written { self.summer.of(*slot, row, content)[0] } else { UNWRITTEN };
-                if written {
-                    self.write_blocks(*slot, self.layout.data_start + row, content, "write parity");
-                }
-                if self.up(*slot, row) {
-                    self.set_sum(*slot, row, sum);
-                }
-            }
-        }
-        self.running()
-    }
-
-    fn accept_parity(&mut self, slots: &[usize], row: u64) -> Result<(), Error> {
-        for slot in slots {
-            if !self.up(*slot, row) || self.sum(*slot, row) == UNWRITTEN {
-                continue;
-            }
-            let mut content = vec![0; BLOCK];
-            let at = self.layout.data_start + row;
-            match self.members[*slot].as_ref().map(|m| m.read(at, &mut content)) {
-                Some(Err(e)) => self.fail(*slot, "read", &e),
-                _ => {
-                    let sum = self.summer.of(*slot, row, &content)[0];
-                    self.set_sum(*slot, row, sum);
-                }
-            }
-        }
-        self.running()
     }
 }

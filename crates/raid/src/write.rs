@@ -40,10 +40,24 @@ pub enum Request<'a> {
     },
 }
 
+impl Request<'_> {
+    /// Its first byte, and how many it has.
+    fn range(&self) -> (u64, u64) {
+        match self {
+            Request::Write { at, data } => (*at, data.len() as u64),
+            Request::Zero { at, len } => (*at, *len),
+        }
+    }
+}
+
 impl Group {
     /// Executes requests in order and makes them durable together, as far as the policy says: under `journal` all of
     /// them, else none before [`Group::flush`].
     pub fn apply(&mut self, requests: &[Request<'_>]) -> Vec<Result<(), Error>> {
+        let mut ranges = requests.iter().map(Request::range);
+        if let Err(e) = ranges.try_for_each(|(at, len)| self.make_consistent(at, len)) {
+            return vec![Err(e); requests.len()];
+        }
         self.prefetch(requests);
         let mut results = self.stage_all(requests);
         self.old.clear();

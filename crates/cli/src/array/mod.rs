@@ -84,7 +84,7 @@ enum Command {
     /// Stop a consistency check, or take a group out of service
     #[command(subcommand)]
     Stop(nouns::Stop),
-    /// Show how far rebuilds, growth and checks are, and when they will be done
+    /// Show how far resyncs, rebuilds, growth and checks are, and when they will be done
     Progress(nouns::ProgressOptions),
 }
 

@@ -26,7 +26,7 @@ const ROW: u64 = 4096;
 pub fn state_tone(state: &str) -> Tone {
     match state {
         "OPTIMAL" | "ONLINE" | "HOTSPARE" | "DONE" => Tone::Good,
-        "RECOVERY" | "REBUILD" | "RUNNING" | "INACTIVE" => Tone::Size,
+        "RECOVERY" | "RESYNC" | "REBUILD" | "RUNNING" | "INACTIVE" => Tone::Size,
         _ => Tone::Bad,
     }
 }
@@ -136,6 +136,9 @@ fn work(group: &Group) -> Vec<String> {
     if let Some(task) = &group.rebuild {
         let to = if task.to_spare { " to a distributed spare" } else { "" };
         out.push(format!("rebuild{to} {}, coded by {}", task_text(task), group.rebuild_coder));
+    }
+    if let Some(task) = &group.resync {
+        out.push(format!("resync {}", task_text(task)));
     }
     if let Some(growth) = &group.growth {
         out.push(format!(
@@ -450,7 +453,7 @@ pub fn check_text(output: &Output, check: &Check) -> String {
     lines.join("\n")
 }
 
-/// Shows rebuilds, growth and checks, once or until they are done.
+/// Shows resyncs, rebuilds, growth and checks, once or until they are done.
 pub async fn progress(options: &ProgressOptions, context: &Context<'_>) -> Outcome {
     let output = context.output;
     let bar = crate::progress::Progress::part(output);
@@ -470,14 +473,16 @@ pub async fn progress(options: &ProgressOptions, context: &Context<'_>) -> Outco
                     && (!g.spares.is_empty() || free && d.distributed_spare.is_none())
             })
         });
-        let rebuilding = all.iter().any(|g| g.state == "RECOVERY");
-        let tasks = |g: &Group| [g.rebuild.clone(), g.growth.as_ref().map(|growth| growth.progress.clone())];
+        let rebuilding = all.iter().any(|g| matches!(g.state.as_str(), "RECOVERY" | "RESYNC"));
+        let tasks = |g: &Group| {
+            [g.resync.clone(), g.rebuild.clone(), g.growth.as_ref().map(|growth| growth.progress.clone())]
+        };
         let stuck = busy.iter().any(|g| tasks(g).into_iter().flatten().any(|t| t.why.is_some()));
         if !options.watch || stuck || busy.is_empty() && !about && !rebuilding {
             bar.finish();
             show_progress(output, &all);
             return match stuck && options.watch {
-                true => Err(Failure::new(Kind::Failed, "a rebuild or a growth does not go on")),
+                true => Err(Failure::new(Kind::Failed, "a resync, a rebuild or a growth does not go on")),
                 false => Ok(()),
             };
         }
@@ -491,7 +496,7 @@ pub async fn progress(options: &ProgressOptions, context: &Context<'_>) -> Outco
 }
 
 fn show_progress(output: &Output, groups: &[Group]) {
-    let of = |g: &Group| json!({ "group": g.name, "state": g.state, "rebuild": g.rebuild, "growth": g.growth, "check": g.check });
+    let of = |g: &Group| json!({ "group": g.name, "state": g.state, "resync": g.resync, "rebuild": g.rebuild, "growth": g.growth, "check": g.check });
     let all: Vec<Value> = groups.iter().map(of).collect();
     print(output, &all, || {
         let line = |g: &Group| {

@@ -13,7 +13,7 @@ use ashlar_machine::{Crash, Fault, Operation, SimDisk};
 use super::rig::*;
 use super::waiting::How;
 use crate::group::Mutant;
-use crate::{BLOCK, Batching, Error, Group, Level, MemberState, Policy, Repair, Request};
+use crate::{BLOCK, Batching, Error, Group, GroupState, Level, MemberState, Policy, Repair, Request};
 
 const NEVER: usize = usize::MAX;
 /// Every subset is tried up to this many blocks.
@@ -379,12 +379,28 @@ fn without_a_journal_flushed_blocks_stay_and_parity_is_made_anew() {
             for _ in 0..10 {
                 let image = Rig::of(crash.image(|| random.next()), 4);
                 let mut group = open(&image, &[0, 1, 2, 3]);
+                // In service at once, whatever is asked for first; also stopped again in the middle, orderly or not.
+                if random.below(2) == 0 {
+                    group.write(40 * B, &content(41)).unwrap();
+                    group.resync(random.below(16)).unwrap();
+                    if random.below(2) == 0 {
+                        group.close().unwrap();
+                    }
+                    drop(group);
+                    group = open(&image, &[0, 1, 2, 3]);
+                }
                 let found = identities(&mut group);
                 for (block, id) in found.iter().enumerate().take(48) {
                     if ![3, 9, 20].contains(&block) {
                         assert_eq!(*id, Some(block as u64 + 1), "{policy:?} at {position}");
                     }
                 }
+                if group.resyncing().is_some() {
+                    assert_eq!(group.state(), GroupState::Resync);
+                    assert!(matches!(group.take_out(0), Err(Error::State(_))));
+                }
+                while group.resync(random.below(8)).unwrap().is_some() {}
+                assert_eq!(group.state(), GroupState::Optimal);
                 assert_eq!(group.check(0, u64::MAX, Repair::StopOnError).unwrap().mismatches, []);
                 let mut before = vec![0; group.size() as usize];
                 group.read(0, &mut before).unwrap();
@@ -407,7 +423,9 @@ fn degraded_without_a_journal_says_so() {
     group.take_out(1).unwrap();
     group.write(0, &content(1)).unwrap();
     drop(group);
-    let group = Group::open(rig.devices([0, 2, 3]), false).unwrap();
+    let mut group = Group::open(rig.devices([0, 2, 3]), false).unwrap();
+    assert_eq!(group.state(), GroupState::Degraded);
+    while group.resync(1).unwrap().is_some() {}
     assert!(group.counters().unprotected > 0);
 }
 

@@ -15,6 +15,7 @@ mod overlap;
 mod pipelined;
 mod rebuild;
 mod requests;
+mod resync;
 mod rig;
 mod stopped;
 mod volumes;
