@@ -424,15 +424,20 @@ impl InService {
         Ok(done?)
     }
 
-    /// Removes a hot spare.
+    /// Removes a hot spare, which is no part of any group then.
     pub(crate) fn remove_spare(&self, path: &str) -> Result<(), Error> {
+        self.give_up_spare(path).map(drop)
+    }
+
+    /// Removes a hot spare and leaves it locked.
+    pub(crate) fn give_up_spare(&self, path: &str) -> Result<Locked, Error> {
         let known = self.id_of(path).and_then(|id| Some((id, self.inner.lock().files.get(&id)?.0.clone())));
         let Some((id, whole)) = known else {
             return Err(Error::not_found(format!("{path} is no drive of the group {:?}", self.name)));
         };
         self.shared.with(|g| g.remove_spare(&whole.display().to_string()))?;
-        self.inner.lock().files.remove(&id);
-        Ok(())
+        let lock = self.inner.lock().files.remove(&id).map_or(Hold::Nothing, |(_, lock)| lock);
+        Ok(Locked { path: whole, lock })
     }
 
     /// Sets how fast it is rebuilt and checked, also after a restart.

@@ -28,6 +28,7 @@ mod export;
 mod files;
 mod group;
 mod identity;
+mod lend;
 mod metrics;
 mod namespace;
 pub mod offline;

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use ashlar_environment::thread::JoinHandle;
 use ashlar_nbd::{Export, Exports};
 use ashlar_nvme_tcp::{HostKeys, Hosts};
 use ashlar_raid::{Group, Grow, Id};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::api::{self, Answer, Call, Marker};
 use crate::error::{Error, Kind};
@@ -35,14 +35,25 @@ pub(crate) struct Owner {
     /// Who has it may change which groups, drives and virtual drives there are. True: all are closed for good.
     turn: Mutex<bool>,
     rebuilds: Rebuilds,
+    /// Itself, if groups share their hot spares.
+    lends: Option<Weak<Owner>>,
     /// The hosts that may connect over NVMe/TCP. None: all may.
     hosts: Option<Hosts>,
 }
 
 impl Owner {
-    /// Without groups.
-    pub(crate) fn new(rebuilds: Rebuilds, hosts: Option<Hosts>) -> Owner {
-        Owner { rebuilds, hosts, ..Owner::default() }
+    /// Without groups. `shared_spares`: a group without a hot spare of its own gets one of another group.
+    pub(crate) fn new(rebuilds: Rebuilds, hosts: Option<Hosts>, shared_spares: bool) -> Arc<Owner> {
+        Arc::new_cyclic(|me| {
+            let lends = shared_spares.then(|| me.clone());
+            Owner { rebuilds, hosts, lends, ..Owner::default() }
+        })
+    }
+
+    /// The turn to change which drives groups have, if nobody has it and not all are closed. Background work does not wait for it: who has it may wait
+    /// for the end of that work.
+    pub(crate) fn try_turn(&self) -> Option<MutexGuard<'_, bool>> {
+        self.turn.try_lock().filter(|closed| !**closed)
     }
 
     /// The hosts that may connect over NVMe/TCP. None: all may.
@@ -248,7 +259,7 @@ impl Owner {
     }
 
     fn put_in_service(&self, group: Arc<InService>) -> Result<Arc<InService>, Error> {
-        let worker = worker::start(group.clone(), self.rebuilds.clone())
+        let worker = worker::start(group.clone(), self.rebuilds.clone(), self.lends.clone())
             .map_err(|e| Error::io("start a thread", &e))?;
         self.groups.write().insert(group.name.clone(), Owned { group: group.clone(), worker });
         Ok(group)

@@ -70,6 +70,8 @@ pub struct Options {
     pub ublk_queues: u16,
     /// The file mode of Unix sockets of NBD.
     pub socket_mode: u32,
+    /// A group without a hot spare of its own gets one of another group.
+    pub shared_spares: bool,
     /// Who codes rebuilds.
     pub coder: Wanted,
     /// Threads of a rebuild or a check.
@@ -101,6 +103,7 @@ impl Default for Options {
             ublk: None,
             ublk_queues: 4,
             socket_mode: limits.socket_mode,
+            shared_spares: false,
             coder: Wanted::default(),
             rebuild_threads: thread::available_parallelism().map_or(1, |n| (n.get() / 2).clamp(1, 8)),
             rebuild_batch: Batching::default().bytes,
@@ -238,7 +241,7 @@ impl Process {
         let hosts = options.nvme_hosts.as_deref().map(nvme::Hosts::open).transpose();
         let hosts = hosts.map_err(|e| Error::invalid(e.to_string()))?;
         let listener = listen(&options.socket)?;
-        let owner = Arc::new(Owner::new(rebuilds(&options)?, hosts));
+        let owner = Owner::new(rebuilds(&options)?, hosts, options.shared_spares);
         let socket = options.socket.clone();
         match Process::begin(options, tls, listener, owner.clone()).await {
             Ok(process) => Ok(process),

@@ -7,8 +7,8 @@
 //!
 //! Must not depend on: how the work is asked for.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ashlar_environment::{thread, time, time::Instant};
@@ -16,6 +16,8 @@ use ashlar_raid::{BLOCK, Batching, Group, MemberState, Repair, Wanted};
 
 use crate::api;
 use crate::group::InService;
+use crate::lend;
+use crate::owner::Owner;
 
 /// Time of a step.
 const STEP: Duration = Duration::from_millis(25);
@@ -53,12 +55,18 @@ struct Worker {
     last: Option<(Instant, &'static str)>,
     /// The row at which the check goes on.
     check_at: u64,
+    /// Whom to ask for a hot spare of another group.
+    lends: Option<Weak<Owner>>,
     /// Why no spare could be used.
-    refused: Option<ashlar_raid::Error>,
+    refused: Option<String>,
 }
 
 /// Starts the worker of a group. It ends when the group is to stop.
-pub(crate) fn start(group: Arc<InService>, rebuilds: Rebuilds) -> std::io::Result<thread::JoinHandle<()>> {
+pub(crate) fn start(
+    group: Arc<InService>,
+    rebuilds: Rebuilds,
+    lends: Option<Weak<Owner>>,
+) -> std::io::Result<thread::JoinHandle<()>> {
     thread::start("array-worker", None, move || {
         group.shared.with(|g| g.set_batching(rebuilds.batching.clone()));
         let mut me = Worker {
@@ -70,6 +78,7 @@ pub(crate) fn start(group: Arc<InService>, rebuilds: Rebuilds) -> std::io::Resul
             foreground: 0,
             last: None,
             check_at: 0,
+            lends,
             refused: None,
         };
         while let Some(pause) = me.step() {
@@ -149,12 +158,34 @@ impl Worker {
                 tracing::warn!(group = self.group.name, position, "{what}");
                 self.group.release();
             }
-            Ok(None) => {}
-            Err(error) if self.refused.as_ref() == Some(&error) => {}
-            Err(error) => {
-                tracing::error!(group = self.group.name, %error, "a spare cannot be used");
-                self.refused = Some(error);
+            Ok(None) => self.borrow_spare(),
+            Err(error) => self.refuse(&error.to_string()),
+        }
+    }
+
+    /// Gets a hot spare of another group, if groups share them; the next step uses it.
+    fn borrow_spare(&mut self) {
+        let Some(owner) = self.lends.as_ref().and_then(Weak::upgrade) else { return };
+        if !self.group.shared.look(Group::lacks_spare) {
+            return;
+        }
+        match lend::spare(&owner, &self.group) {
+            Ok(Some(from)) => {
+                tracing::warn!(
+                    group = self.group.name,
+                    from,
+                    "a hot spare of another group is one of this group now"
+                );
             }
+            Ok(None) => {}
+            Err(error) => self.refuse(&error.to_string()),
+        }
+    }
+
+    fn refuse(&mut self, error: &str) {
+        if self.refused.as_deref() != Some(error) {
+            tracing::error!(group = self.group.name, error, "a spare cannot be used");
+            self.refused = Some(error.to_owned());
         }
     }
 

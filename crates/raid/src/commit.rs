@@ -1,6 +1,7 @@
 //! How changed blocks come to be in the journal and in place: the steps of a batch, in their order.
 //!
-//! Entries are staged in memory; [`Group::commit`] writes all of their parts, flushes the members, and then writes in place.
+//! Changes are staged in memory; those with content that follow each other are one entry, in which a block that changes again has its last content
+//! only. [`Group::commit`] writes the parts of all entries, flushes the members, and then writes in place.
 //!
 //! Invariants: nothing that the journal could be needed for is written in place before its entry is flushed. Within a step members, and the
 //! requests of one, are in no order; between steps is a flush, or what was written before does not matter yet. After an error the group has
@@ -86,6 +87,7 @@ impl Group {
     /// change. Either all have content, or none.
     pub(crate) fn append_moved(&mut self, mut entry: Vec<Staged>, end: u64) -> Result<(), Error> {
         self.make_room(entry.len())?;
+        self.seal();
         let has_content = entry.iter().any(|(_, content)| content.is_some());
         let content = entry.iter_mut().filter_map(|(change, content)| Some((change, &content.as_ref()?[..])));
         self.set_sums(content);
@@ -95,7 +97,9 @@ impl Group {
             self.record_moved();
             self.settle()?;
         }
-        self.append_entry(entry, has_content)
+        self.append_entry(entry, has_content)?;
+        self.seal();
+        Ok(())
     }
 
     /// Makes room in the journals for an entry of so many blocks.
@@ -104,7 +108,7 @@ impl Group {
             // There is room for the whole batch.
             return Ok(());
         }
-        let need = 1 + blocks as u64 + RESERVE;
+        let need = 2 + (self.joint.len() + blocks) as u64 + RESERVE;
         if self.room() < need || self.pages.dirty() > MAX_DIRTY {
             self.commit()?;
             self.checkpoint()?;
@@ -126,7 +130,12 @@ impl Group {
         if staged.is_empty() {
             return Ok(());
         }
-        self.append_parts(&staged, content);
+        if content {
+            self.join(&staged);
+        } else {
+            self.seal();
+            self.append_parts(&staged, false);
+        }
         #[cfg(test)]
         if self.has(Mutant::InPlaceBeforeJournal) {
             let places: Vec<_> = staged
@@ -153,6 +162,31 @@ impl Group {
             }
         }
         Ok(())
+    }
+
+    /// Adds changes with content to the entry that is being made.
+    fn join(&mut self, staged: &[Staged]) {
+        let place = |c: &Change| (c.slot, c.row);
+        let known = |me: &Group, c: &Change| me.joint.iter().position(|(j, _)| place(j) == place(c));
+        let new = staged.iter().filter(|(c, _)| known(self, c).is_none()).count();
+        if self.joint.len() + new > MAX_CHANGES {
+            self.seal();
+        }
+        for (change, content) in staged {
+            match known(self, change) {
+                Some(at) => self.joint[at] = (*change, content.clone()),
+                None => self.joint.push((*change, content.clone())),
+            }
+        }
+    }
+
+    /// Ends the entry that is being made: its parts wait to be written.
+    pub(crate) fn seal(&mut self) {
+        let mut joint = std::mem::take(&mut self.joint);
+        joint.retain(|(c, _)| self.up(usize::from(c.slot), c.row));
+        if !joint.is_empty() {
+            self.append_parts(&joint, true);
+        }
     }
 
     /// Adds the parts of an entry to those that wait.
@@ -203,6 +237,7 @@ impl Group {
         if done.is_err() {
             // The group has stopped; the journal has what was answered.
             self.overlay.clear();
+            self.joint.clear();
             self.parts.clear();
             self.fresh.clear();
             self.discarded.clear();
@@ -223,6 +258,7 @@ impl Group {
                 self.append_entry(changes.iter().map(|c| (*c, None)).collect(), false)?;
             }
         }
+        self.seal();
         if self.overlay.is_empty() && self.discarded.is_empty() && self.parts.is_empty() {
             return self.settle();
         }

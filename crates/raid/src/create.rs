@@ -150,6 +150,7 @@ impl Group {
             sequence: 0,
             overlay: Overlay::new(),
             under_way: UnderWay::default(),
+            joint: Vec::new(),
             parts: Vec::new(),
             old: BTreeMap::new(),
             fresh: Vec::new(),

@@ -19,7 +19,7 @@ use ashlar_erasure::Code;
 use crate::Error;
 use crate::bitmap::Bitmap;
 use crate::coder::Batching;
-use crate::content::{JournalPart, Old, Overlay, Put};
+use crate::content::{JournalPart, Old, Overlay, Put, Staged};
 use crate::geometry::{BLOCK, Geometry};
 use crate::journal::Change;
 use crate::layout::Layout;
@@ -158,6 +158,8 @@ pub struct Group {
     pub(crate) overlay: Overlay,
     /// Batches that are staged, and not in place yet.
     pub(crate) under_way: UnderWay,
+    /// The changes of the entry that is being made: each of another block. Empty between batches.
+    pub(crate) joint: Vec<Staged>,
     /// Parts of entries that are not written to the journals yet.
     pub(crate) parts: Vec<JournalPart>,
     /// What requests will need of members: see [`crate::prefetch`].

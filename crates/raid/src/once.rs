@@ -88,6 +88,7 @@ impl Group {
             assert!(rows.is_empty(), "they need the steps of a batch");
             return;
         };
+        self.seal();
         let blocks = rows.iter_mut().flat_map(|r| r.blocks.iter_mut());
         self.set_sums(blocks.map(|(change, content)| (change, &content[..])));
         let mut rest = &rows[..];
@@ -133,6 +134,7 @@ impl Group {
 
     /// Adds the content of rows that are only in an intent to the journals: they are written like others from then on.
     pub(crate) fn journal_content(&mut self, rows: &[(u32, u64)]) {
+        self.seal();
         let mut staged: Vec<Staged> = Vec::new();
         for (set, row) in rows {
             for slot in self.slots(*set, *row) {

@@ -216,6 +216,7 @@ impl Group {
 
     /// Ends a batch: it is in memory as a whole.
     pub(crate) fn close_batch(&mut self) {
+        self.seal();
         let u = &mut self.under_way;
         u.staged = u.open.take().expect("it was opened");
         if !self.journaled() {
@@ -424,6 +425,7 @@ impl Group {
     /// The group has stopped: the journals have what was answered, and nothing more is written.
     pub(crate) fn abandon(&mut self) {
         self.overlay.clear();
+        self.joint.clear();
         self.parts.clear();
         let u = &mut self.under_way;
         u.open = None;

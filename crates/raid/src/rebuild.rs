@@ -9,7 +9,7 @@ use crate::create::{new_id, smallest};
 use crate::geometry::BLOCK;
 use crate::group::Group;
 use crate::member::{Device, Member};
-use crate::superblock::{Id, InSpare, MAX_SPARES, MemberState, Settings};
+use crate::superblock::{Id, InSpare, MAX_SPARES, MemberState, Settings, Slot};
 
 impl Group {
     /// Takes a member out of service, as if it had failed.
@@ -145,13 +145,37 @@ impl Group {
         Ok(Some(slot))
     }
 
+    /// Whether a member has failed that no spare is for.
+    #[must_use]
+    pub fn lacks_spare(&self) -> bool {
+        let failed = |s: &Slot| s.state == MemberState::Failed && s.spare.is_none();
+        self.stopped.is_none() && self.spares.is_empty() && self.superblock.slots.iter().any(failed)
+    }
+
+    /// The name of a hot spare of at least so many bytes, of those the smallest, that the group can give away: none of its members is out of service.
+    #[must_use]
+    pub fn spare_to_lend(&self, bytes: u64) -> Option<String> {
+        if self.stopped.is_some() || self.superblock.slots.iter().any(|s| s.state != MemberState::Online) {
+            return None;
+        }
+        let there = self.spares.iter().filter(|m| m.gone().is_none());
+        let sizes = there.filter_map(|m| Some((m.medium().size().ok()?, &m.name)));
+        sizes.filter(|(size, _)| *size >= bytes).min().map(|(_, name)| name.clone())
+    }
+
+    /// Bytes that a device needs to be a member.
+    #[must_use]
+    pub fn member_size(&self) -> u64 {
+        (self.layout.data_start + self.layout.data_blocks) * BLOCK as u64
+    }
+
     /// Whether a device can become a member or a spare of this group. Writes nothing.
     ///
     /// # Errors
     /// [`Error::Signature`], [`Error::Layout`] if it is too small, [`Error::Io`].
     pub fn suits(&self, device: &Device, force: bool) -> Result<(), Error> {
         let blocks = smallest(std::iter::once(device), force)?;
-        let need = self.layout.data_start + self.layout.data_blocks;
+        let need = self.member_size() / BLOCK as u64;
         if blocks < need {
             return Err(Error::Layout(format!(
                 "{} has {} bytes; a member of this group needs {}",

@@ -344,3 +344,47 @@ fn what_an_operator_set_survives_a_restart() {
         process.stop().await;
     });
 }
+
+/// With `--shared-spares` a group without a spare of its own gets one of another group, once; without it, none.
+#[test]
+fn groups_share_hot_spares_if_they_are_told_to() {
+    run(async {
+        for shared in [true, false] {
+            let rig = Rig::new(9);
+            let mut options = rig.options(vec![]);
+            options.shared_spares = shared;
+            let process = Process::start(options).await.unwrap();
+            let client = rig.client();
+            client.call(&Call::CreateGroup(rig.new_group("5", 0..3))).await.unwrap();
+            let mut pool = rig.new_group("5", 3..6);
+            pool.name = Some("pool".into());
+            pool.spares = rig.members(6..7);
+            client.call(&Call::CreateGroup(pool)).await.unwrap();
+            let offline = |drive: &str| Call::Mark {
+                drive: drive.into(),
+                marker: Marker::Offline,
+                group: None,
+                force: false,
+            };
+            client.call(&offline("tank/1")).await.unwrap();
+            if shared {
+                let whole = |g: &crate::api::Group| g.name == "tank" && g.state == "OPTIMAL";
+                let tank = until(&client, "it has the spare", whole).await;
+                let path = rig.member(6).display().to_string();
+                assert_eq!(tank.drives[1].path, Some(path), "it is a drive of this group now");
+                until(&client, "the other has none", |g| g.name == "pool" && g.spares.is_empty()).await;
+                // There is no second one.
+                client.call(&offline("tank/2")).await.unwrap();
+            } else {
+                ashlar_environment::time::sleep(std::time::Duration::from_millis(1500)).await;
+                until(&client, "the other keeps it", |g| g.name == "pool" && g.spares.len() == 1).await;
+            }
+            until(&client, "it goes on degraded", |g| g.name == "tank" && g.state == "DEGRADED").await;
+            assert!(process.stop().await.is_empty());
+            // All is on the drives.
+            let process = Process::start(rig.options(rig.members(0..7))).await.unwrap();
+            assert!(process.state().out_of_service.is_empty(), "{:?}", process.state().out_of_service);
+            assert!(process.stop().await.is_empty());
+        }
+    });
+}

@@ -91,6 +91,9 @@ pub struct ServeOptions {
     /// Memory of NBD requests, at most, and as much of NVMe commands
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     memory: String,
+    /// A group without a hot spare of its own gets one of another group of this process
+    #[arg(long)]
+    shared_spares: bool,
     /// Who codes rebuilds; auto measures at the first one who codes faster
     #[arg(long, value_name = "CODER", default_value = "cpu")]
     coder: Coder,
@@ -195,6 +198,7 @@ pub async fn serve(options: ServeOptions, context: &Context<'_>) -> Outcome {
         vhost_user_mode: options.vhost_user_mode,
         ublk: options.ublk,
         ublk_queues: options.ublk_queues,
+        shared_spares: options.shared_spares,
         coder: match options.coder {
             Coder::Auto => Wanted::Auto,
             Coder::Cpu => Wanted::Cpu,
