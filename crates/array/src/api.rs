@@ -316,6 +316,12 @@ pub struct Volume {
     pub size: u64,
     /// Its first byte in the group.
     pub start: u64,
+    /// Requests per second that its clients get at most, reads and writes together; 0: any number.
+    pub iops_limit: u64,
+    /// Bytes per second that they get at most, likewise.
+    pub bandwidth_limit: u64,
+    /// Microseconds that requests have waited because of these limits, of all together.
+    pub limit_wait_us: u64,
     /// Read and write requests since the group was opened, and their bytes.
     pub reads: u64,
     /// Bytes that were read.
@@ -431,6 +437,23 @@ pub struct NewGroup {
     pub shared_domains: bool,
 }
 
+/// A new virtual drive.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NewVolume {
+    /// The group.
+    pub group: String,
+    /// The name; none: the next free `vdN`.
+    pub name: Option<String>,
+    /// Its bytes; none: all that is free in one piece.
+    pub size: Option<u64>,
+    /// Requests per second that its clients get at most; 0: any number.
+    #[serde(default)]
+    pub iops_limit: u32,
+    /// Bytes per second that they get at most; 0: any number.
+    #[serde(default)]
+    pub bandwidth_limit: u64,
+}
+
 /// A state that an operator gives a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -492,13 +515,17 @@ pub enum Call {
         force: bool,
     },
     /// Make a virtual drive.
-    CreateVolume {
-        /// The group.
-        group: String,
-        /// The name; none: the next free `vdN`.
-        name: Option<String>,
-        /// Its bytes; none: all that is free in one piece.
-        size: Option<u64>,
+    CreateVolume(NewVolume),
+    /// Set what the clients of a virtual drive get at most, reads and writes together.
+    LimitVolume {
+        /// The virtual drive.
+        volume: String,
+        /// Requests per second; 0: any number; none: as it is.
+        #[serde(default)]
+        iops: Option<u32>,
+        /// Bytes per second; 0: any number; none: as it is.
+        #[serde(default)]
+        bandwidth: Option<u64>,
     },
     /// Make a virtual drive larger where it is.
     GrowVolume {

@@ -1,6 +1,7 @@
 //! Virtual drives as exports: what their requests do, and devices of the NBD server. `namespace` has the NVMe/TCP target.
 //!
-//! Invariants: long requests are divided, so that others get their turn; FUA and flush mean what they say under every policy.
+//! Invariants: long requests are divided, so that others get their turn; a request waits for the limits of its virtual drive before it does
+//! anything; FUA and flush mean what they say under every policy.
 //!
 //! Must not depend on: the protocols.
 
@@ -10,6 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use ashlar_nbd::{Device, Extent, Fault};
 use ashlar_raid::{BLOCK, Error, Id, Policy, VirtualDrive};
 use parking_lot::RwLock;
+
+use crate::limit::Limiter;
 
 /// Bytes of a range that is made zeros, or looked at, in one turn.
 const PIECE: u64 = 64 << 20;
@@ -39,6 +42,7 @@ pub(crate) struct Exported {
     /// Answers are durable without a flush.
     durable: bool,
     pub(crate) counters: Counters,
+    pub(crate) limiter: Limiter,
     /// Requests of the group: background work sees whether there are any.
     foreground: Arc<AtomicU64>,
 }
@@ -52,17 +56,20 @@ impl Exported {
         foreground: Arc<AtomicU64>,
     ) -> Exported {
         let durable = policy == Policy::Journal;
+        let limiter = Limiter::new(drive.limits());
         let (drive, deleted, counters) = (RwLock::new(drive), AtomicBool::new(false), Counters::default());
-        Exported { drive, deleted, name, nsid, id, durable, counters, foreground }
+        Exported { drive, deleted, name, nsid, id, durable, counters, limiter, foreground }
     }
 
     /// Clients get errors from now on, also if there is another virtual drive of the same name.
     pub(crate) fn withdraw(&self) {
         self.deleted.store(true, Ordering::Release);
+        self.limiter.end();
     }
 
-    /// The virtual drive has grown: clients may use all of it, those that are connected too.
-    pub(crate) fn has_grown(&self, drive: VirtualDrive) {
+    /// The virtual drive has another size or other limits: they count at once, for clients that are connected too.
+    pub(crate) fn has_changed(&self, drive: VirtualDrive) {
+        self.limiter.set(drive.limits());
         *self.drive.write() = drive;
     }
 
@@ -104,6 +111,7 @@ impl Exported {
 
     /// Fills `out` with what is at `at`.
     pub(crate) fn load(&self, at: u64, out: &mut [u8]) -> Result<(), Error> {
+        self.limiter.wait(out.len() as u64);
         self.counters.reads.fetch_add(1, Ordering::Relaxed);
         self.counters.bytes_read.fetch_add(out.len() as u64, Ordering::Relaxed);
         self.done(self.drive().and_then(|d| d.read(at, out)))
@@ -111,6 +119,7 @@ impl Exported {
 
     /// Writes; `durable`: before the return.
     pub(crate) fn store(&self, at: u64, data: Vec<u8>, durable: bool) -> Result<(), Error> {
+        self.limiter.wait(data.len() as u64);
         self.counters.writes.fetch_add(1, Ordering::Relaxed);
         self.counters.bytes_written.fetch_add(data.len() as u64, Ordering::Relaxed);
         self.done(self.drive().and_then(|d| d.write(at, data)))?;
@@ -124,6 +133,8 @@ impl Exported {
 
     /// Makes a range read as zeros; `keep`: its space stays.
     pub(crate) fn clear(&self, at: u64, len: u64, keep: bool, durable: bool) -> Result<(), Error> {
+        // What is discarded is a request, but no data.
+        self.limiter.wait(if keep { len } else { 0 });
         if keep {
             // Zeros that are written have their space; those of a discarded row have not.
             self.write_zeros(at, len)?;

@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use ashlar_raid::{Group, GroupState, Grow, Id, Joining, MemberState, Shared, Superblock};
+use ashlar_raid::{
+    Group, GroupState, Grow, Id, Joining, MemberState, NewVolume, Shared, Superblock, VolumeLimits,
+};
 use parking_lot::{Condvar, Mutex};
 
 use crate::api;
@@ -140,6 +142,8 @@ impl InService {
     /// No export is found any more.
     fn withdraw(&self) {
         self.closed.store(true, Ordering::Release);
+        // Clients that are still there get errors, and need not wait for them.
+        self.end_waits();
         self.exports.lock().clear();
     }
 
@@ -202,6 +206,7 @@ impl InService {
                 (volume.reads, volume.bytes_read) = (of(&c.reads), of(&c.bytes_read));
                 (volume.writes, volume.bytes_written) = (of(&c.writes), of(&c.bytes_written));
                 volume.errors = of(&c.errors);
+                volume.limit_wait_us = exported.limiter.waited_us();
             }
         }
         out.counters = counters(&seen.counters);
@@ -209,14 +214,43 @@ impl InService {
     }
 
     /// Makes a virtual drive; its name.
-    pub(crate) fn create_volume(&self, name: Option<&str>, size: Option<u64>) -> Result<String, Error> {
+    pub(crate) fn create_volume(&self, new: &api::NewVolume) -> Result<String, Error> {
+        let limits = limits(new.iops_limit, new.bandwidth_limit)?;
         let made = self.shared.with(|g| {
             let taken = |n: &str| g.superblock().volumes.iter().any(|v| v.name == n);
             let free = (0..).map(|i| format!("vd{i}")).find(|n| !taken(n)).unwrap_or_default();
-            g.create_volume(name.unwrap_or(&free), size)
+            let name = new.name.clone().unwrap_or(free);
+            g.make_volume(&NewVolume { name, bytes: new.size, limits })
         })?;
         self.export(&made.name);
         Ok(made.name)
+    }
+
+    /// Sets what the clients of a virtual drive get at most; none: as it is. It counts at once, also for requests that wait.
+    pub(crate) fn limit_volume(
+        &self,
+        name: &str,
+        iops: Option<u32>,
+        bandwidth: Option<u64>,
+    ) -> Result<(), Error> {
+        let exported = self.known(name)?;
+        let before = self.shared.volume(name).map(|drive| drive.limits()).unwrap_or_default();
+        let limits = limits(iops.unwrap_or(before.iops), bandwidth.unwrap_or(before.bandwidth))?;
+        self.shared.with(|g| g.limit_volume(name, limits))?;
+        self.changed(name, &exported);
+        Ok(())
+    }
+
+    /// Nobody waits any more for the limits of virtual drives: the process ends.
+    pub(crate) fn end_waits(&self) {
+        self.all_exported().iter().for_each(|exported| exported.limiter.end());
+    }
+
+    /// What is exported is what the superblock says.
+    fn changed(&self, name: &str, exported: &Exported) {
+        if let Some(drive) = self.shared.volume(name) {
+            exported.has_changed(drive);
+        }
     }
 
     /// Deletes a virtual drive; its clients get errors from then on.
@@ -233,9 +267,7 @@ impl InService {
     pub(crate) fn grow_volume(&self, name: &str, size: Option<u64>) -> Result<(), Error> {
         let exported = self.known(name)?;
         self.shared.with(|g| g.grow_volume(name, size))?;
-        if let Some(drive) = self.shared.volume(name) {
-            exported.has_grown(drive);
-        }
+        self.changed(name, &exported);
         Ok(())
     }
 
@@ -541,6 +573,19 @@ impl InService {
         let mut inner = self.inner.lock();
         inner.files.retain(|id, _| known(id));
     }
+}
+
+/// The least limits of a virtual drive: below them hosts that wait for their requests would take it for broken.
+const LEAST_IOPS: u32 = 10;
+const LEAST_BANDWIDTH: u64 = 1 << 20;
+
+fn limits(iops: u32, bandwidth: u64) -> Result<VolumeLimits, Error> {
+    if (1..LEAST_IOPS).contains(&iops) || (1..LEAST_BANDWIDTH).contains(&bandwidth) {
+        return Err(Error::invalid(format!(
+            "the least limits of a virtual drive are {LEAST_IOPS} requests and {LEAST_BANDWIDTH} bytes per second"
+        )));
+    }
+    Ok(VolumeLimits { iops, bandwidth })
 }
 
 fn now_ms() -> u64 {

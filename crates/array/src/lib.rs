@@ -6,7 +6,7 @@
 //! * [`offline`]: groups that no process has open: what is on drives, and new groups.
 //!
 //! Files: `api` (documents), `error`, `files` (members by path, their locks), `remote` (members that are namespaces of targets), `offline`, `identity` (names for hosts), `group` (one group in service),
-//! `worker` (its rebuilds and checks), `owner` (all groups of a process), `export` (requests, NBD), `namespace` (NVMe/TCP), `tls`, `metrics`, `service`
+//! `worker` (its rebuilds and checks), `owner` (all groups of a process), `export` (requests, NBD), `limit` (requests and bytes per second), `namespace` (NVMe/TCP), `tls`, `metrics`, `service`
 //! (the socket), `client`, `process`.
 //!
 //! Invariants: a member is locked while a process has its group open, so one process at most writes it; a management
@@ -29,6 +29,7 @@ mod files;
 mod group;
 mod identity;
 mod lend;
+mod limit;
 mod metrics;
 mod namespace;
 pub mod offline;

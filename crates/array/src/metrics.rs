@@ -207,6 +207,28 @@ fn of_volumes(page: &mut Page, group: &Group) {
                 .add(&all, requests);
             page.counter(node, "ashlar_array_volume_bytes_total", "Bytes of requests.").add(&all, bytes);
         }
+        if volume.iops_limit > 0 {
+            page.gauge(
+                node,
+                "ashlar_array_volume_iops_limit",
+                "Requests per second that clients get at most.",
+            )
+            .add(&labels, volume.iops_limit);
+        }
+        if volume.bandwidth_limit > 0 {
+            page.gauge(
+                node,
+                "ashlar_array_volume_bandwidth_limit_bytes",
+                "Bytes per second that clients get at most.",
+            )
+            .add(&labels, volume.bandwidth_limit);
+        }
+        page.counter(
+            node,
+            "ashlar_array_volume_limit_wait_seconds_total",
+            "Time that requests have waited because of limits, of all together.",
+        )
+        .add(&labels, volume.limit_wait_us as f64 / 1e6);
         page.counter(node, "ashlar_array_volume_errors_total", "Requests that failed.")
             .add(&labels, volume.errors);
     }

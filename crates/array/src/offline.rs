@@ -91,6 +91,8 @@ pub(crate) fn shape(superblock: &Superblock) -> api::Group {
             uuid: identity::uuid(&identity::identity(&superblock.group, &v.name)),
             size: v.blocks * BLOCK as u64,
             start: v.start * BLOCK as u64,
+            iops_limit: v.limits.iops.into(),
+            bandwidth_limit: v.limits.bandwidth,
             ..api::Volume::default()
         })
         .collect();

@@ -177,9 +177,14 @@ impl Owner {
                 }
                 self.stop_group(group, |g| g.delete())
             }
-            Call::CreateVolume { group, name, size } => {
-                let group = self.group(group)?;
-                let name = group.create_volume(name.as_deref(), *size)?;
+            Call::CreateVolume(new) => {
+                let group = self.group(&new.group)?;
+                let name = group.create_volume(new)?;
+                of_volume(&group, &name)
+            }
+            Call::LimitVolume { volume, iops, bandwidth } => {
+                let (group, name) = self.volume(volume)?;
+                group.limit_volume(&name, *iops, *bandwidth)?;
                 of_volume(&group, &name)
             }
             Call::GrowVolume { volume, size } => {
@@ -394,6 +399,11 @@ impl Owner {
     pub(crate) fn leave_out(&self, name: String, paths: &[PathBuf], why: String) {
         let paths = paths.iter().map(|p| p.display().to_string()).collect();
         self.out_of_service.lock().push(api::OutOfService { name, paths, why });
+    }
+
+    /// Nobody waits any more for the limits of virtual drives.
+    pub(crate) fn end_waits(&self) {
+        self.groups().iter().for_each(|group| group.end_waits());
     }
 
     /// Takes all groups out of service; the errors of those that could not be closed.

@@ -325,6 +325,8 @@ impl Process {
         let _ = std::fs::remove_file(&self.socket);
         let running = self.running;
         let closed = ashlar_environment::spawn_blocking("array-close", move || {
+            // Requests that wait for limits are answered too.
+            running.owner.end_waits();
             running.nbd.stop();
             running.nvme.stop();
             if let Some(server) = &running.vhost_user {

@@ -20,7 +20,7 @@ use crate::flow::Flow;
 use crate::geometry::BLOCK;
 use crate::group::Group;
 use crate::queue::{Change, What};
-use crate::superblock::{Policy, Volume};
+use crate::superblock::{Policy, Volume, VolumeLimits};
 
 /// The group, of one thread alone.
 pub(crate) struct InHand<'a> {
@@ -132,6 +132,12 @@ impl VirtualDrive {
     #[must_use]
     pub fn size(&self) -> u64 {
         self.volume.blocks * BLOCK as u64
+    }
+
+    /// What its clients get at most, as it was when it was asked for.
+    #[must_use]
+    pub fn limits(&self) -> VolumeLimits {
+        self.volume.limits
     }
 
     /// Reads.

@@ -10,7 +10,9 @@ use crate::geometry::{BLOCK, Geometry, Level};
 use crate::journal::{self, Change, Entry, Intent, Listed, Position};
 use crate::layout::Layout;
 use crate::sums::Page;
-use crate::superblock::{self, Growth, Id, InSpare, MemberState, Policy, Settings, Slot, Superblock, Volume};
+use crate::superblock::{
+    self, Growth, Id, InSpare, MemberState, Policy, Settings, Slot, Superblock, Volume, VolumeLimits,
+};
 
 const GROUP: Id = *b"group identity..";
 const AT: Position = Position { group: GROUP, slot: 2, epoch: 3, ordinal: 4 };
@@ -136,6 +138,8 @@ pub fn superblocks() -> Vec<Vec<u8>> {
             2 if geometry.spares > 1 => Some(InSpare { index: 1, below: 4080 }),
             _ => None,
         };
+        // Some of them have properties.
+        let limits = VolumeLimits { iops: (members as u32 % 2) * 500, bandwidth: (members as u64 % 3) << 20 };
         let whole = Superblock {
             group: GROUP,
             generation: 7,
@@ -150,7 +154,10 @@ pub fn superblocks() -> Vec<Vec<u8>> {
                 .map(|i| Slot { device: [i as u8; 16], state: state(i), spare: spare(i) })
                 .collect(),
             spares: vec![[99; 16]],
-            volumes: vec![Volume { name: "v1".into(), start: 256, blocks: 1000 }],
+            volumes: vec![
+                Volume { name: "v1".into(), start: 256, blocks: 1000, ..Volume::default() },
+                Volume { name: "v2".into(), start: 2048, blocks: 8, limits },
+            ],
             settings: Settings { offline: [1].into(), check_interval_s: 3600, ..Settings::default() },
             growth,
         };

@@ -50,6 +50,7 @@ mod pipeline;
 mod pool;
 mod prefetch;
 mod progress;
+mod properties;
 mod queue;
 mod read;
 mod rebuild;
@@ -85,7 +86,8 @@ pub use member::Device;
 pub use progress::Progress;
 pub use resync::Resynced;
 pub use superblock::{
-    FORMAT, FORMAT_DECLUSTERED, FORMAT_GROWING, Growth, Id, InSpare, MAX_NAME, MAX_SPARES, MAX_VOLUMES,
-    MemberState, Policy, Settings, Slot, Superblock, Volume,
+    FORMAT, FORMAT_DECLUSTERED, FORMAT_GROWING, FORMAT_PROPERTIES, Growth, Id, InSpare, MAX_NAME, MAX_SPARES,
+    MAX_VOLUMES, MemberState, Policy, Settings, Slot, Superblock, Volume, VolumeLimits,
 };
+pub use volumes::NewVolume;
 pub use write::Request;

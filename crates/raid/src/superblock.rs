@@ -17,6 +17,7 @@ use ashlar_checksum::frame_hash;
 use ashlar_format::codec::{Reader, Writer};
 
 use crate::geometry::{BLOCK, Geometry, Level};
+use crate::properties;
 
 /// Version of the on-drive format of a group.
 pub const FORMAT: u32 = 1;
@@ -24,6 +25,8 @@ pub const FORMAT: u32 = 1;
 pub const FORMAT_GROWING: u32 = 2;
 /// The version of a declustered group: releases that do not know such groups refuse it.
 pub const FORMAT_DECLUSTERED: u32 = 3;
+/// The version of a group with virtual drives that have properties: releases that do not know these refuse it.
+pub const FORMAT_PROPERTIES: u32 = 4;
 /// Bytes of each of the two places.
 pub(crate) const LEN: usize = 4 * BLOCK;
 const MAGIC: &[u8; 8] = b"ASHLRAID";
@@ -35,6 +38,8 @@ pub(crate) const KEY: [u64; 4] = [
 ];
 /// Volumes of a group, at most: what fits the superblock.
 pub const MAX_VOLUMES: usize = 128;
+/// Bytes of a superblock for its virtual drives: what all else leaves, at least.
+pub(crate) const VOLUMES_LEN: usize = 8800;
 /// Hot spares of a group, at most; also distributed ones.
 pub const MAX_SPARES: usize = 16;
 /// Bytes of a name, at most.
@@ -115,8 +120,17 @@ pub struct InSpare {
     pub below: u64,
 }
 
+/// What clients of a virtual drive get at most, reads and writes together.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct VolumeLimits {
+    /// Requests per second; 0: any number.
+    pub iops: u32,
+    /// Bytes per second; 0: any number.
+    pub bandwidth: u64,
+}
+
 /// A part of the address space with a name: a virtual drive.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Volume {
     /// Its name.
     pub name: String,
@@ -124,6 +138,8 @@ pub struct Volume {
     pub start: u64,
     /// Its blocks.
     pub blocks: u64,
+    /// What its clients get at most.
+    pub limits: VolumeLimits,
 }
 
 /// What the owner of a group keeps with it, beside what the group needs itself. Superblocks of releases that did not have it say zeros, which
@@ -193,11 +209,13 @@ impl Superblock {
         let g = &self.geometry;
         let mut w = Writer::with_capacity(LEN);
         w.raw(MAGIC);
-        w.u32(match (&self.growth, g.spares) {
+        let shape_format = match (&self.growth, g.spares) {
             (Some(_), _) => FORMAT_GROWING,
             (None, 0) => FORMAT,
             (None, _) => FORMAT_DECLUSTERED,
-        });
+        };
+        let has_properties = self.volumes.iter().any(properties::has_any);
+        w.u32(if has_properties { FORMAT_PROPERTIES } else { shape_format });
         w.raw(&self.group);
         w.u64(self.generation);
         w.raw(device);
@@ -226,16 +244,15 @@ impl Superblock {
             }
         });
         w.list(&self.spares, |w, id| w.raw(id));
-        w.list(&self.volumes, |w, v| {
-            w.bytes(v.name.as_bytes());
-            w.u64(v.start);
-            w.u64(v.blocks);
-        });
+        put_volumes(&mut w, &self.volumes);
         let settings = &self.settings;
         w.u8(settings.rebuild_speed);
         w.list(&settings.offline.iter().copied().collect::<Vec<u16>>(), |w, position| w.u16(*position));
         w.u32(settings.check_interval_s);
         w.u64(settings.checked_ms);
+        if has_properties {
+            w.u32(shape_format);
+        }
         if let Some(growth) = &self.growth {
             w.u16(g.members() as u16);
             put_level(&mut w, growth.to.level);
@@ -248,6 +265,9 @@ impl Superblock {
                 w.u8(spare.index);
                 w.u64(spare.below);
             });
+        }
+        if has_properties {
+            properties::put(&mut w, &self.volumes);
         }
         let mut out = w.into_vec();
         assert!(out.len() <= LEN - 32, "the limits of names and lists keep a superblock in its place");
@@ -274,8 +294,10 @@ impl Superblock {
         if frame_hash(&KEY, &[body]) != sum {
             return Err(Checksum("superblock"));
         }
-        let format = r.u32()?;
-        if ![FORMAT, FORMAT_GROWING, FORMAT_DECLUSTERED].contains(&format) {
+        let of_shape = |format| [FORMAT, FORMAT_GROWING, FORMAT_DECLUSTERED].contains(&format);
+        let mut format = r.u32()?;
+        let has_properties = format == FORMAT_PROPERTIES;
+        if !of_shape(format) && !has_properties {
             return Err(Version { what: "superblock", found: format });
         }
         let group = r.array()?;
@@ -303,13 +325,21 @@ impl Superblock {
             Ok(Slot { device, state, spare: None })
         })?;
         let spares = r.list(|r| r.array())?;
-        let volumes = r.list(|r| Ok(Volume { name: r.string()?, start: r.u64()?, blocks: r.u64()? }))?;
+        let mut volumes = r.list(|r| {
+            Ok(Volume { name: r.string()?, start: r.u64()?, blocks: r.u64()?, ..Volume::default() })
+        })?;
         let settings = Settings {
             rebuild_speed: r.u8()?,
             offline: r.list(|r| r.u16())?.into_iter().collect(),
             check_interval_s: r.u32()?,
             checked_ms: r.u64()?,
         };
+        if has_properties {
+            format = r.u32()?;
+            if !of_shape(format) {
+                return Err(Malformed("version of the shape"));
+            }
+        }
         if strip_blocks == 0 || strip_blocks > 256 {
             return Err(Malformed("geometry"));
         }
@@ -341,6 +371,9 @@ impl Superblock {
             let moved = r.list(|r| Ok((r.u16()?, InSpare { index: r.u8()?, below: r.u64()? })))?;
             put_in_spares(&mut slots, &moved, &geometry).ok_or(Malformed("distributed spares"))?;
         }
+        if has_properties {
+            properties::get(&mut r, &mut volumes)?;
+        }
         let whole = Superblock {
             group,
             generation,
@@ -359,6 +392,22 @@ impl Superblock {
         };
         Ok((whole, device))
     }
+}
+
+fn put_volumes(w: &mut Writer, volumes: &[Volume]) {
+    w.list(volumes, |w, v| {
+        w.bytes(v.name.as_bytes());
+        w.u64(v.start);
+        w.u64(v.blocks);
+    });
+}
+
+/// Whether virtual drives fit the superblock, whatever else it says.
+pub(crate) fn fit(volumes: &[Volume]) -> bool {
+    let mut w = Writer::with_capacity(LEN);
+    put_volumes(&mut w, volumes);
+    properties::put(&mut w, volumes);
+    volumes.len() <= MAX_VOLUMES && w.into_vec().len() <= VOLUMES_LEN
 }
 
 /// Gives members their distributed spares. None: these cannot be; the strips of a row are always all in one place.

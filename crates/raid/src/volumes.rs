@@ -8,18 +8,38 @@
 use crate::Error;
 use crate::geometry::BLOCK;
 use crate::group::Group;
-use crate::superblock::{MAX_NAME, MAX_VOLUMES, Volume};
+use crate::superblock::{self, MAX_NAME, MAX_VOLUMES, Volume, VolumeLimits};
 
 /// Blocks that the start of a virtual drive is a multiple of: 1 MiB.
 const ALIGN: u64 = 256;
+
+/// What a new virtual drive is to be.
+#[derive(Clone, Default, Debug)]
+pub struct NewVolume {
+    /// Its name.
+    pub name: String,
+    /// Its bytes, rounded up to blocks; none: all that is free in one piece.
+    pub bytes: Option<u64>,
+    /// What its clients get at most.
+    pub limits: VolumeLimits,
+}
 
 impl Group {
     /// Makes a virtual drive of `bytes` bytes, rounded up to blocks; none: all that is free in one piece.
     ///
     /// # Errors
-    /// [`Error::State`] if the name is taken or unsuitable, or there is no such space.
+    /// As [`Group::make_volume`].
     pub fn create_volume(&mut self, name: &str, bytes: Option<u64>) -> Result<Volume, Error> {
+        self.make_volume(&NewVolume { name: name.to_owned(), bytes, ..NewVolume::default() })
+    }
+
+    /// Makes a virtual drive.
+    ///
+    /// # Errors
+    /// [`Error::State`] if the name is taken or unsuitable, or there is no such space.
+    pub fn make_volume(&mut self, new: &NewVolume) -> Result<Volume, Error> {
         self.running()?;
+        let (name, bytes) = (&new.name[..], new.bytes);
         let suitable = !name.is_empty()
             && name.len() <= MAX_NAME
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
@@ -45,11 +65,43 @@ impl Group {
                 largest * BLOCK as u64
             )));
         };
-        let volume = Volume { name: name.to_owned(), start, blocks };
-        self.superblock.volumes.push(volume.clone());
-        self.unsettled = true;
-        self.settle()?;
+        let volume = Volume { name: name.to_owned(), start, blocks, limits: new.limits };
+        let mut volumes = self.superblock.volumes.clone();
+        volumes.push(volume.clone());
+        self.set_volumes(volumes)?;
         Ok(volume)
+    }
+
+    /// Makes the superblocks say which virtual drives there are.
+    fn set_volumes(&mut self, volumes: Vec<Volume>) -> Result<(), Error> {
+        if !superblock::fit(&volumes) {
+            return Err(Error::State(
+                "the superblock has no room for this: the names and properties of its virtual drives are too long together".into(),
+            ));
+        }
+        self.superblock.volumes = volumes;
+        self.unsettled = true;
+        self.settle()
+    }
+
+    /// Sets what the clients of a virtual drive get at most.
+    ///
+    /// # Errors
+    /// [`Error::State`] if there is none of that name.
+    pub fn limit_volume(&mut self, name: &str, limits: VolumeLimits) -> Result<Volume, Error> {
+        self.running()?;
+        let at = self.volume_position(name)?;
+        let mut volumes = self.superblock.volumes.clone();
+        if volumes[at].limits != limits {
+            volumes[at].limits = limits;
+            self.set_volumes(volumes)?;
+        }
+        Ok(self.superblock.volumes[at].clone())
+    }
+
+    fn volume_position(&self, name: &str) -> Result<usize, Error> {
+        let at = self.superblock.volumes.iter().position(|v| v.name == name);
+        at.ok_or_else(|| Error::State(format!("there is no virtual drive {name:?}")))
     }
 
     /// Makes a virtual drive larger where it is: to `bytes` bytes in all, rounded up to blocks; none: all that is free behind it. Its content
@@ -59,10 +111,8 @@ impl Group {
     /// [`Error::State`] if there is none of that name, it is larger already, or there is less room behind it.
     pub fn grow_volume(&mut self, name: &str, bytes: Option<u64>) -> Result<Volume, Error> {
         self.running()?;
+        let at = self.volume_position(name)?;
         let volumes = &self.superblock.volumes;
-        let Some(at) = volumes.iter().position(|v| v.name == name) else {
-            return Err(Error::State(format!("there is no virtual drive {name:?}")));
-        };
         let Volume { start, blocks: before, .. } = volumes[at];
         let behind = volumes.iter().filter(|v| v.start > start).min_by_key(|v| v.start);
         let most = behind.map_or(self.geometry().blocks(), |v| v.start) - start;
@@ -81,9 +131,9 @@ impl Group {
             )));
         }
         if blocks > before {
-            self.superblock.volumes[at].blocks = blocks;
-            self.unsettled = true;
-            self.settle()?;
+            let mut volumes = self.superblock.volumes.clone();
+            volumes[at].blocks = blocks;
+            self.set_volumes(volumes)?;
         }
         Ok(self.superblock.volumes[at].clone())
     }
@@ -94,9 +144,7 @@ impl Group {
     /// [`Error::State`] if there is none of that name.
     pub fn delete_volume(&mut self, name: &str) -> Result<(), Error> {
         self.running()?;
-        let Some(at) = self.superblock.volumes.iter().position(|v| v.name == name) else {
-            return Err(Error::State(format!("there is no virtual drive {name:?}")));
-        };
+        let at = self.volume_position(name)?;
         let volume = self.superblock.volumes[at].clone();
         // First the content: a crash between leaves an empty drive, not a new one with old content.
         self.zero(volume.start * BLOCK as u64, volume.blocks * BLOCK as u64)?;

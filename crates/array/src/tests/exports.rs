@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::rig::*;
-use crate::api::{Call, Marker};
+use crate::api::{Call, Marker, NewVolume};
 use crate::{Kind, Process, offline};
 
 /// A client that waits for each reply.
@@ -57,7 +57,12 @@ pub(super) fn fill(rig: &Rig, export: &str, bytes: u32) {
 
 /// A virtual drive of 8 MiB.
 fn create(name: &str) -> Call {
-    Call::CreateVolume { group: "tank".into(), name: Some(name.into()), size: Some(8 << 20) }
+    Call::CreateVolume(NewVolume {
+        group: "tank".into(),
+        name: Some(name.into()),
+        size: Some(8 << 20),
+        ..NewVolume::default()
+    })
 }
 
 #[test]
@@ -141,7 +146,15 @@ fn a_client_reads_and_writes_through_failure_and_rebuild() {
         let mut new = rig.new_group("5", 0..4);
         new.spares = rig.members(4..5);
         client.call(&Call::CreateGroup(new)).await.unwrap();
-        client.call(&Call::CreateVolume { group: "tank".into(), name: None, size: None }).await.unwrap();
+        client
+            .call(&Call::CreateVolume(NewVolume {
+                group: "tank".into(),
+                name: None,
+                size: None,
+                ..NewVolume::default()
+            }))
+            .await
+            .unwrap();
         fill(&rig, "tank/vd0", 30 << 20);
         let mut nbd = Nbd::connect(&rig, "tank/vd0").unwrap();
         let offline =

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::rig::*;
-use crate::api::{Call, CheckMode, Marker, Speed};
+use crate::api::{Call, CheckMode, Marker, NewVolume, Speed};
 use crate::error::Kind;
 use crate::{Process, offline};
 
@@ -25,16 +25,32 @@ fn groups_and_virtual_drives_are_made_described_and_deleted() {
         );
         assert_eq!(states(group), ["ONLINE"; 4]);
         assert!(group.size > 50 << 20 && group.free == group.size);
-        let volume =
-            |name: &str, size| Call::CreateVolume { group: "tank".into(), name: Some(name.into()), size };
+        let volume = |name: &str, size| {
+            Call::CreateVolume(NewVolume {
+                group: "tank".into(),
+                name: Some(name.into()),
+                size,
+                ..NewVolume::default()
+            })
+        };
         let made = client.call(&volume("a", Some(10 << 20))).await.unwrap().volume.unwrap();
         assert_eq!((made.export.as_str(), made.size, made.start), ("tank/a", 10 << 20, 0));
-        let rest = Call::CreateVolume { group: "tank".into(), name: None, size: None };
+        let rest = Call::CreateVolume(NewVolume {
+            group: "tank".into(),
+            name: None,
+            size: None,
+            ..NewVolume::default()
+        });
         assert_eq!(client.call(&rest).await.unwrap().volume.unwrap().export, "tank/vd0");
         fails(&client, volume("a", Some(4096)), Kind::Conflict, "a").await;
         fails(&client, volume("b", Some(1 << 40)), Kind::Conflict, "no free piece").await;
         fails(&client, volume("x/y", Some(4096)), Kind::Conflict, "no name").await;
-        let no_such = Call::CreateVolume { group: "tonk".into(), name: None, size: None };
+        let no_such = Call::CreateVolume(NewVolume {
+            group: "tonk".into(),
+            name: None,
+            size: None,
+            ..NewVolume::default()
+        });
         fails(&client, no_such, Kind::NotFound, "tonk").await;
         fails(&client, Call::CreateGroup(rig.new_group("5", 0..4)), Kind::Conflict, "already").await;
         let mut other = rig.new_group("5", 0..4);
@@ -237,7 +253,15 @@ fn checks_find_and_correct_what_is_wrong() {
         let process = Process::start(rig.options(vec![])).await.unwrap();
         let client = rig.client();
         client.call(&Call::CreateGroup(rig.new_group("5", 0..4))).await.unwrap();
-        client.call(&Call::CreateVolume { group: "tank".into(), name: None, size: None }).await.unwrap();
+        client
+            .call(&Call::CreateVolume(NewVolume {
+                group: "tank".into(),
+                name: None,
+                size: None,
+                ..NewVolume::default()
+            }))
+            .await
+            .unwrap();
         super::exports::fill(&rig, "tank/vd0", 6 << 20);
         // Behind the back of the process.
         use std::os::unix::fs::FileExt as _;

@@ -3,7 +3,7 @@
 use ashlar_nvme_tcp::{Fault, Subsystems as _, Summary};
 
 use super::rig::*;
-use crate::api::Call;
+use crate::api::{Call, NewVolume};
 use crate::owner::Owner;
 use crate::{Process, offline};
 
@@ -19,7 +19,12 @@ fn names_numbers_and_identities_stay() {
             for name in ["a", "b", "c"] {
                 let size = Some(8 << 20);
                 owner
-                    .perform(&Call::CreateVolume { group: "tank".into(), name: Some(name.into()), size })
+                    .perform(&Call::CreateVolume(NewVolume {
+                        group: "tank".into(),
+                        name: Some(name.into()),
+                        size,
+                        ..NewVolume::default()
+                    }))
                     .unwrap();
             }
             owner.perform(&Call::DeleteVolume { volume: "tank/a".into() }).unwrap();
@@ -47,7 +52,14 @@ fn namespaces_read_write_and_fail() {
     let owner = Owner::default();
     owner.open(&rig.members(0..4), false).unwrap();
     let size = Some(4 << 20);
-    owner.perform(&Call::CreateVolume { group: "tank".into(), name: Some("a".into()), size }).unwrap();
+    owner
+        .perform(&Call::CreateVolume(NewVolume {
+            group: "tank".into(),
+            name: Some("a".into()),
+            size,
+            ..NewVolume::default()
+        }))
+        .unwrap();
     let namespace = owner.list()[0].namespace(1).unwrap();
     namespace.write(4096, vec![7; 8192], true).unwrap();
     let mut out = vec![1; 16384];

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ashlar_nvme_tcp::{Limits, Server, Subsystems};
 
 use super::rig::*;
-use crate::api::{Call, NewGroup};
+use crate::api::{Call, NewGroup, NewVolume};
 use crate::error::Kind;
 use crate::offline;
 use crate::owner::Owner;
@@ -29,7 +29,14 @@ impl Target {
         let answer = owner.perform(&Call::CreateGroup(new)).unwrap();
         for i in 0..count {
             let (group, name) = ("below".to_owned(), Some(format!("d{i}")));
-            owner.perform(&Call::CreateVolume { group, name, size: Some(20 << 20) }).unwrap();
+            owner
+                .perform(&Call::CreateVolume(NewVolume {
+                    group,
+                    name,
+                    size: Some(20 << 20),
+                    ..NewVolume::default()
+                }))
+                .unwrap();
         }
         let nqn = answer.groups[0].nqn.clone();
         let mut target = Target { owner, server: None, address: "127.0.0.1:0".into(), nqn };
@@ -76,7 +83,12 @@ impl Target {
 
 fn volume(owner: &Owner, size: u64) {
     owner
-        .perform(&Call::CreateVolume { group: "tank".into(), name: Some("a".into()), size: Some(size) })
+        .perform(&Call::CreateVolume(NewVolume {
+            group: "tank".into(),
+            name: Some("a".into()),
+            size: Some(size),
+            ..NewVolume::default()
+        }))
         .unwrap();
 }
 
@@ -188,7 +200,10 @@ fn acknowledged_writes_survive_restarts_of_the_target_and_a_deleted_namespace() 
     }
     // A new namespace, at the address of the deleted one.
     let (group, name) = ("below".to_owned(), Some("d5".to_owned()));
-    target.owner.perform(&Call::CreateVolume { group, name, size: Some(20 << 20) }).unwrap();
+    target
+        .owner
+        .perform(&Call::CreateVolume(NewVolume { group, name, size: Some(20 << 20), ..NewVolume::default() }))
+        .unwrap();
     let new = target.drive(5);
     assert_eq!(described.drives[3].path.as_deref(), new.to_str());
     owner.perform(&Call::Replace { old: "tank/3".into(), new, force: false, shared_domains: true }).unwrap();

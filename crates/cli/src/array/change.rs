@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ashlar_arguments::{expand, size};
-use ashlar_array::api::{self, Answer, Call, Group, NewGroup};
+use ashlar_array::api::{self, Answer, Call, Group, NewGroup, NewVolume};
 use ashlar_array::{Error, Kind as Cause, make_file, offline};
 use ashlar_environment::time;
 use clap::ValueEnum as _;
@@ -15,9 +15,9 @@ use serde_json::json;
 use super::Context;
 use super::nouns::{
     CheckMode, Create, Delete, DgProperty, Edit, GroupOptions, Grow, Import, Marker, Replace, Speed, Start,
-    Stop,
+    Stop, VdProperty,
 };
-use super::show::{LOOK, check_text, group_named};
+use super::show::{LOOK, check_text, group_named, limits_text};
 use crate::failure::{Failure, Kind, Outcome, While as _};
 use crate::output::size_text;
 
@@ -77,9 +77,12 @@ pub async fn create(noun: Create, context: &Context<'_>) -> Outcome {
             Ok(())
         }
         Create::Dg(options) => create_group(options, context).await,
-        Create::Vd { group, size, name } => {
+        Create::Vd { group, size, name, iops_limit, bandwidth_limit } => {
             let size = size.map(|s| bytes("SIZE", &s)).transpose()?;
-            call(Call::CreateVolume { group, name, size }, size_of_volume, context).await.map(drop)
+            let bandwidth = bandwidth_limit.map(|s| bytes("--bandwidth-limit", &s)).transpose()?;
+            let (iops_limit, bandwidth_limit) = (iops_limit.unwrap_or(0), bandwidth.unwrap_or(0));
+            let new = NewVolume { group, name, size, iops_limit, bandwidth_limit };
+            call(Call::CreateVolume(new), size_of_volume, context).await.map(drop)
         }
         Create::Host(options) => {
             let keys = options.keys()?;
@@ -205,8 +208,36 @@ pub async fn edit(noun: Edit, context: &Context<'_>) -> Outcome {
         Edit::Dg { group, what: DgProperty::CheckInterval, value } => {
             Call::SetCheckInterval { group, seconds: interval(&value)? }
         }
+        Edit::Vd { volume, what, value } => {
+            let off = value == "off";
+            let (mut iops, mut bandwidth) = (None, None);
+            match what {
+                VdProperty::IopsLimit if off => iops = Some(0),
+                VdProperty::IopsLimit => {
+                    let number = value.parse::<u32>().ok().filter(|n| *n > 0);
+                    let wrong = || Failure::usage("iops_limit: a number of requests per second, or off");
+                    iops = Some(number.ok_or_else(wrong)?);
+                }
+                VdProperty::BandwidthLimit if off => bandwidth = Some(0),
+                VdProperty::BandwidthLimit => {
+                    let number = Some(bytes("bandwidth_limit", &value)?).filter(|n| *n > 0);
+                    let wrong =
+                        || Failure::usage("bandwidth_limit: bytes per second, for instance 200MiB, or off");
+                    bandwidth = Some(number.ok_or_else(wrong)?);
+                }
+            }
+            let what = Call::LimitVolume { volume, iops, bandwidth };
+            return call(what, limits_of_volume, context).await.map(drop);
+        }
     };
     call(what, state_of, context).await.map(drop)
+}
+
+fn limits_of_volume(answer: &Answer) -> String {
+    match &answer.volume {
+        Some(v) => format!("the virtual drive {}: {}", v.export, limits_text(v)),
+        None => state_of(answer),
+    }
 }
 
 /// The shortest interval between two checks.

@@ -89,6 +89,12 @@ pub enum Create {
         /// Its name [default: the next free vdN]
         #[arg(long)]
         name: Option<String>,
+        /// Requests per second that its clients get at most, reads and writes together
+        #[arg(long, value_name = "NUMBER")]
+        iops_limit: Option<u32>,
+        /// Bytes per second that its clients get at most, for instance 200MiB
+        #[arg(long, value_name = "SIZE")]
+        bandwidth_limit: Option<String>,
     },
     /// Let a host connect over NVMe/TCP with a secret, or change it
     Host(HostOptions),
@@ -208,7 +214,28 @@ pub enum Edit {
         /// Its new value: low, normal or high; an interval, for instance 7d, or off
         value: String,
     },
+    /// Set how many requests or bytes per second the clients of a virtual drive get at most
+    #[command(visible_alias = "virtual_drive", after_long_help = EDIT_VD)]
+    Vd {
+        /// The virtual drive: GROUP/NAME, or NAME if only one group has it
+        volume: String,
+        /// What is changed
+        what: VdProperty,
+        /// Its new value: a number of requests, a size, for instance 200MiB, or off
+        value: String,
+    },
 }
+
+/// The help text after the limits of a virtual drive.
+const EDIT_VD: &str = "\
+Limits are for reads and writes together, for all clients and exports, and count at once and after restarts. A request beyond them waits; up to a \
+tenth of a second in which less was asked is caught up on. Other virtual drives are not held up, except those of one group that an NVMe host \
+reaches through the same queue.
+
+Examples:
+  ashlar array edit vd tank/data iops_limit 5000
+  ashlar array edit vd tank/data bandwidth_limit 200MiB
+  ashlar array edit vd tank/data iops_limit off";
 
 /// A property of a physical drive.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -225,6 +252,16 @@ pub enum DgProperty {
     RebuildSpeed,
     /// Time from the start of a consistency check to the start of the next, for instance 7d; off: only when one is asked for.
     CheckInterval,
+}
+
+/// A property of a virtual drive.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum VdProperty {
+    /// Requests per second at most, reads and writes together; off: any number.
+    IopsLimit,
+    /// Bytes per second at most, for instance 200MiB; off: any number.
+    BandwidthLimit,
 }
 
 /// Markers.

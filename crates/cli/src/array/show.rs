@@ -201,12 +201,13 @@ fn volume_table(output: &Output, volumes: &[Volume], state: &State) -> String {
     }
     let tls = !matches!(state.nbd.tls.as_str(), "" | "off");
     let mut table = empty_table();
-    table.set_header(["Virtual drive", "Size", "Read", "Written", "Errors", "NSID", "Address"]);
+    table.set_header(["Virtual drive", "Size", "Limits", "Read", "Written", "Errors", "NSID", "Address"]);
     for v in volumes {
         let addresses = volume_addresses(v, state.nbd.endpoints.first(), tls);
         table.add_row([
             output.printable(&v.export),
             size_text(v.size),
+            limits_text(v),
             size_text(v.bytes_read),
             size_text(v.bytes_written),
             v.errors.to_string(),
@@ -215,6 +216,14 @@ fn volume_table(output: &Output, volumes: &[Volume], state: &State) -> String {
         ]);
     }
     table.to_string()
+}
+
+/// What the clients of a virtual drive get at most.
+pub fn limits_text(volume: &Volume) -> String {
+    let iops = (volume.iops_limit > 0).then(|| format!("{} requests/s", volume.iops_limit));
+    let bytes = (volume.bandwidth_limit > 0).then(|| format!("{}/s", size_text(volume.bandwidth_limit)));
+    let all: Vec<String> = iops.into_iter().chain(bytes).collect();
+    if all.is_empty() { "no limits".into() } else { all.join(", ") }
 }
 
 /// The group of a name.

@@ -7,7 +7,7 @@ use super::rig::*;
 use crate::journal::{self, Change, Entry, Intent, Listed, Position};
 use crate::{
     Device, Error, Geometry, Group, Growth, Level, MemberState, Plan, Policy, Settings, Slot, Superblock,
-    Volume,
+    Volume, VolumeLimits,
 };
 
 fn example() -> Superblock {
@@ -30,7 +30,7 @@ fn example() -> Superblock {
             })
             .collect(),
         spares: vec![[9; 16]],
-        volumes: vec![Volume { name: "v1".into(), start: 256, blocks: 1000 }],
+        volumes: vec![Volume { name: "v1".into(), start: 256, blocks: 1000, ..Volume::default() }],
         settings: Settings::default(),
         growth: None,
     }
@@ -283,4 +283,79 @@ fn decoders_take_seeds_with_flipped_bits() {
             (0..seed.len().min(200)).for_each(|n| run(&seed[..n]));
         }
     }
+}
+
+/// A superblock with as much of everything as there may be, but for its virtual drives.
+fn fullest(volumes: Vec<Volume>) -> Superblock {
+    let level = Level::Declustered { k: 10, m: 5, spares: 16 };
+    let slots = (0..=255u8).map(|i| {
+        let spare = (i < 16).then_some(crate::InSpare { index: i, below: 16 });
+        Slot { device: [i; 16], state: MemberState::Rebuild { done: 0 }, spare }
+    });
+    Superblock {
+        name: "g".repeat(crate::MAX_NAME),
+        geometry: Geometry::new(level, 256, 64 << 10, 1 << 30).unwrap(),
+        slots: slots.collect(),
+        spares: vec![[9; 16]; crate::MAX_SPARES],
+        settings: Settings { offline: (0..256).collect(), ..Settings::default() },
+        volumes,
+        ..example()
+    }
+}
+
+fn longest(i: usize, len: usize, limits: VolumeLimits) -> Volume {
+    Volume { name: format!("{i:03}").repeat(16)[..len].into(), start: i as u64, blocks: u64::MAX, limits }
+}
+
+#[test]
+fn properties_of_virtual_drives_have_a_version_of_their_own() {
+    let limits = VolumeLimits { iops: 500, bandwidth: 1 << 20 };
+    let limited = |superblock: &Superblock| {
+        let mut volumes = superblock.volumes.clone();
+        volumes.push(Volume { name: "v2".into(), start: 2048, blocks: 1, limits });
+        Superblock { volumes, ..superblock.clone() }
+    };
+    let shape = |members| Geometry::new(Level::Raid6, members, 64 << 10, 4096).unwrap();
+    let mut growing = Superblock { growth: Some(Growth { to: shape(6), moved: 77 }), ..example() };
+    growing.slots.push(Slot { device: [8; 16], state: MemberState::Online, spare: None });
+    for (plain, version) in [(example(), 1), (growing, 2), (fullest(example().volumes), 3)] {
+        assert_eq!(plain.encode(&[3; 16])[8], version, "without properties it is that of before");
+        let bytes = limited(&plain).encode(&[3; 16]);
+        assert_eq!(bytes[8], 4);
+        assert_eq!(Superblock::decode(&bytes), Ok((limited(&plain), [3; 16])));
+        // Without them again, it is as before.
+        let mut without = limited(&plain);
+        without.volumes[1].limits = VolumeLimits::default();
+        assert_eq!(without.encode(&[3; 16])[8], version);
+    }
+    let bytes = limited(&example()).encode(&[3; 16]);
+    let end = bytes.len() - 32 - bytes[..bytes.len() - 32].iter().rev().position(|b| *b != 0).unwrap();
+    // After the version of the shape: one virtual drive with properties, its place in the list, which ones, requests, bytes.
+    assert_eq!(
+        bytes[end + 5 - 20..end + 5],
+        [1, 0, 0, 0, 1, 1, 0, 3, 0xf4, 1, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0]
+    );
+}
+
+#[test]
+fn superblocks_with_the_most_of_everything_fit() {
+    let plain: Vec<Volume> =
+        (0..crate::MAX_VOLUMES).map(|i| longest(i, crate::MAX_NAME, VolumeLimits::default())).collect();
+    assert!(crate::superblock::fit(&plain));
+    assert_eq!(fullest(plain.clone()).encode(&[3; 16]).len(), 16 << 10);
+    // As many properties as are let in.
+    let limits = VolumeLimits { iops: u32::MAX, bandwidth: u64::MAX };
+    let mut limited = plain;
+    for i in 0..limited.len() {
+        limited[i].limits = limits;
+        if !crate::superblock::fit(&limited) {
+            limited[i].limits = VolumeLimits::default();
+            assert!(i > 20, "there is room for {i}");
+        }
+    }
+    let bytes = fullest(limited.clone()).encode(&[3; 16]);
+    assert_eq!(Superblock::decode(&bytes), Ok((fullest(limited), [3; 16])));
+    // All may have them under names of usual length.
+    let usual: Vec<Volume> = (0..crate::MAX_VOLUMES).map(|i| longest(i, 24, limits)).collect();
+    assert!(crate::superblock::fit(&usual));
 }

@@ -1,7 +1,7 @@
 //! Virtual drives that grow.
 
 use super::rig::*;
-use crate::{Error, Group, Level, Policy, Shared};
+use crate::{Error, Group, Level, NewVolume, Policy, Shared, VolumeLimits};
 use ashlar_machine::Crash;
 
 /// A group of 1,024 blocks and more, of which `a` and `b` have ten each.
@@ -64,6 +64,25 @@ fn virtual_drive_grows_where_it_is() {
     drop(shared);
     let group = Group::open(rig.devices(0..4), false).unwrap();
     assert_eq!(group.superblock().volumes[0].blocks, group.size() / B);
+}
+
+#[test]
+fn limits_of_virtual_drives_survive_and_are_taken_back() {
+    let rig = rig();
+    let mut group = group(&rig);
+    let limits = VolumeLimits { iops: 100, bandwidth: 1 << 20 };
+    refused(group.limit_volume("c", limits), "no virtual drive");
+    assert_eq!(group.limit_volume("a", limits).unwrap().limits, limits);
+    let new = NewVolume { name: "c".into(), bytes: Some(B), limits };
+    assert_eq!(group.make_volume(&new).unwrap().limits, limits);
+    drop(group);
+    let mut group = Group::open(rig.devices(0..4), false).unwrap();
+    let all: Vec<VolumeLimits> = group.superblock().volumes.iter().map(|v| v.limits).collect();
+    assert_eq!(all, [limits, VolumeLimits::default(), limits]);
+    for name in ["a", "c"] {
+        group.limit_volume(name, VolumeLimits::default()).unwrap();
+    }
+    assert_eq!(group.superblock().encode(&[0; 16])[8], 1, "releases of before can read it again");
 }
 
 #[test]
