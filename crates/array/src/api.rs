@@ -534,6 +534,16 @@ pub enum Call {
         /// Its bytes afterwards; none: all that is free behind it.
         size: Option<u64>,
     },
+    /// Make a virtual drive smaller: what is behind its new end is lost.
+    ShrinkVolume {
+        /// The virtual drive.
+        volume: String,
+        /// Its bytes afterwards.
+        size: u64,
+        /// Although that destroys data.
+        #[serde(default)]
+        force: bool,
+    },
     /// Delete a virtual drive and what it holds.
     DeleteVolume {
         /// The virtual drive.

@@ -271,6 +271,14 @@ impl InService {
         Ok(())
     }
 
+    /// Makes a virtual drive smaller; its clients meet the new end at once.
+    pub(crate) fn shrink_volume(&self, name: &str, size: u64) -> Result<(), Error> {
+        let exported = self.known(name)?;
+        self.shared.with(|g| g.shrink_volume(name, size))?;
+        self.changed(name, &exported);
+        Ok(())
+    }
+
     /// The position of a drive, by `POSITION` or path; none: it is a spare, or not of this group.
     pub(crate) fn position(&self, drive: &str) -> Option<usize> {
         let superblock = self.shared.look(|g| g.superblock().clone());

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use ashlar_environment::thread::JoinHandle;
 use ashlar_nbd::{Export, Exports};
@@ -39,7 +39,12 @@ pub(crate) struct Owner {
     lends: Option<Weak<Owner>>,
     /// The hosts that may connect over NVMe/TCP. None: all may.
     hosts: Option<Hosts>,
+    /// What says where the virtual drive of a name is a block device of this machine.
+    block_devices: OnceLock<BlockDevices>,
 }
+
+/// Where the virtual drive `GROUP/NAME` is a block device of this machine; none: it is none.
+pub(crate) type BlockDevices = Box<dyn Fn(&str) -> Option<PathBuf> + Send + Sync>;
 
 impl Owner {
     /// Without groups. `shared_spares`: a group without a hot spare of its own gets one of another group.
@@ -54,6 +59,20 @@ impl Owner {
     /// for the end of that work.
     pub(crate) fn try_turn(&self) -> Option<MutexGuard<'_, bool>> {
         self.turn.try_lock().filter(|closed| !**closed)
+    }
+
+    /// Virtual drives are block devices of this machine too, from now on.
+    pub(crate) fn has_block_devices(&self, devices: BlockDevices) {
+        let _ = self.block_devices.set(devices);
+    }
+
+    /// The kernel cannot be told that a block device became smaller: whoever uses it would write behind its end.
+    fn refuse_block_device(&self, export: &str) -> Result<(), Error> {
+        let Some(path) = self.block_devices.get().and_then(|of| of(export)) else { return Ok(()) };
+        let path = path.display();
+        Err(Error::conflict(format!(
+            "{export} is the block device {path} of this machine, whose size cannot change; start the process without --ublk to shrink it"
+        )))
     }
 
     /// The hosts that may connect over NVMe/TCP. None: all may.
@@ -190,6 +209,18 @@ impl Owner {
             Call::GrowVolume { volume, size } => {
                 let (group, name) = self.volume(volume)?;
                 group.grow_volume(&name, *size)?;
+                of_volume(&group, &name)
+            }
+            Call::ShrinkVolume { volume, size, force } => {
+                let (group, name) = self.volume(volume)?;
+                if !force {
+                    return Err(Error::conflict(format!(
+                        "what {}/{name} has behind {size} bytes would be lost; force it",
+                        group.name
+                    )));
+                }
+                self.refuse_block_device(&format!("{}/{name}", group.name))?;
+                group.shrink_volume(&name, *size)?;
                 of_volume(&group, &name)
             }
             Call::DeleteVolume { volume } => {

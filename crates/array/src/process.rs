@@ -127,7 +127,7 @@ pub(crate) struct Running {
     nbd: Server,
     nvme: nvme::Server,
     vhost_user: Option<vhost_user::Server>,
-    ublk: Option<ublk::Server>,
+    ublk: Option<Arc<ublk::Server>>,
     tls: &'static str,
     client_certificates: bool,
     started: Instant,
@@ -137,7 +137,7 @@ impl Running {
     pub(crate) fn state(&self) -> api::State {
         let nbd = self.nbd.statistics();
         let nvme = self.nvme.statistics();
-        let devices = self.ublk.as_ref().map(ublk::Server::devices).unwrap_or_default();
+        let devices = self.ublk.as_ref().map(|server| server.devices()).unwrap_or_default();
         api::State {
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_s: self.started.elapsed().as_secs(),
@@ -287,7 +287,12 @@ impl Process {
             options.vhost_user.as_ref().map(start).transpose()
         };
         let vhost_user = vhost_user.map_err(|e| Error::new(Kind::Conflict, e.to_string()))?;
-        let ublk = block_devices(&options, &owner).await?;
+        let ublk = block_devices(&options, &owner).await?.map(Arc::new);
+        if let Some(server) = &ublk {
+            // Not owned by it: the server has the exports, which are those of the owner.
+            let server = Arc::downgrade(server);
+            owner.has_block_devices(Box::new(move |export| server.upgrade()?.devices().remove(export)));
+        }
         let started = Instant::now();
         let running =
             Arc::new(Running { owner, nbd, nvme, vhost_user, ublk, tls: word, client_certificates, started });

@@ -202,13 +202,13 @@ impl VirtualDrive {
 }
 
 /// The position in the group. A virtual drive that was deleted, or whose name another one has, is refused; one that has grown has
-/// the size for this caller that it had before.
+/// the size for this caller that it had before, and one that was made smaller the size that it has now.
 pub(crate) fn place(group: &Group, volume: &Volume, at: u64, len: u64) -> Result<u64, Error> {
-    let same = |v: &Volume| v.name == volume.name && v.start == volume.start && v.blocks >= volume.blocks;
-    if !group.superblock().volumes.iter().any(same) {
+    let same = |v: &&Volume| v.name == volume.name && v.start == volume.start;
+    let Some(now) = group.superblock().volumes.iter().find(same) else {
         return Err(Error::State(format!("the virtual drive {:?} was deleted", volume.name)));
-    }
-    let size = volume.blocks * BLOCK as u64;
+    };
+    let size = volume.blocks.min(now.blocks) * BLOCK as u64;
     match at.checked_add(len) {
         Some(end) if end <= size => Ok(volume.start * BLOCK as u64 + at),
         _ => Err(Error::Range { at, len, size }),

@@ -1,7 +1,8 @@
 //! Virtual drives: parts of the address space of a group, with names.
 //!
 //! Invariants: virtual drives do not overlap; each begins at a multiple of 256 blocks; their number is bounded by the
-//! superblock. What was in a deleted one reads as zeros in the next, and in one that grows into its place.
+//! superblock. Space that none has reads as zeros: what was in a deleted one, or behind the end of one that was made smaller, is zeroed before
+//! the superblocks give it up.
 //!
 //! Must not depend on: exports.
 
@@ -119,7 +120,7 @@ impl Group {
         let blocks = bytes.map_or(most, |b| b.div_ceil(BLOCK as u64));
         if blocks < before {
             return Err(Error::State(format!(
-                "the virtual drive {name:?} has {} bytes, and cannot become smaller",
+                "the virtual drive {name:?} has {} bytes already; it can be made smaller",
                 before * BLOCK as u64
             )));
         }
@@ -131,6 +132,33 @@ impl Group {
             )));
         }
         if blocks > before {
+            let mut volumes = self.superblock.volumes.clone();
+            volumes[at].blocks = blocks;
+            self.set_volumes(volumes)?;
+        }
+        Ok(self.superblock.volumes[at].clone())
+    }
+
+    /// Makes a virtual drive smaller: `bytes` bytes are left, rounded up to blocks. What was behind them is lost, and its space free.
+    /// One that has the size already stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::State`] if there is none of that name, it is smaller already, or nothing would be left.
+    pub fn shrink_volume(&mut self, name: &str, bytes: u64) -> Result<Volume, Error> {
+        self.running()?;
+        let at = self.volume_position(name)?;
+        let Volume { start, blocks: before, .. } = self.superblock.volumes[at];
+        let blocks = bytes.div_ceil(BLOCK as u64);
+        if blocks == 0 || blocks > before {
+            return Err(Error::State(format!(
+                "the virtual drive {name:?} has {} bytes; it can be made smaller than that, but not empty",
+                before * BLOCK as u64
+            )));
+        }
+        if blocks < before {
+            // First the content: a crash between leaves the old size with zeros at its end.
+            self.zero((start + blocks) * BLOCK as u64, (before - blocks) * BLOCK as u64)?;
+            self.flush()?;
             let mut volumes = self.superblock.volumes.clone();
             volumes[at].blocks = blocks;
             self.set_volumes(volumes)?;

@@ -117,7 +117,7 @@ fn clients_of_a_virtual_drive_that_grows_use_its_room_at_once() {
         fill(&rig, "tank/a", 1 << 20);
         fails(&client, grow("tank/c", None), Kind::NotFound, "c").await;
         fails(&client, grow("tank/a", Some(9 << 20)), Kind::Conflict, "\"b\" is behind it").await;
-        fails(&client, grow("tank/a", Some(4 << 20)), Kind::Conflict, "cannot become smaller").await;
+        fails(&client, grow("tank/a", Some(4 << 20)), Kind::Conflict, "can be made smaller").await;
         let mut b = Nbd::connect(&rig, "tank/b").unwrap();
         assert_ne!(b.request(1, 8 << 20, 1, b"x"), 0, "there is nothing");
         let answer = client.call(&grow("b", Some(12 << 20))).await.unwrap();
@@ -133,6 +133,99 @@ fn clients_of_a_virtual_drive_that_grows_use_its_room_at_once() {
         assert_eq!(again.request(1, 0, 1, b"x"), 108, "it is gone");
         assert_eq!(Nbd::connect(&rig, "tank/b").unwrap().read((12 << 20) - 2, 2), [0, 0]);
         assert_eq!(Nbd::connect(&rig, "tank/a").unwrap().read((1 << 20) - 1, 2), [0x5a, 0]);
+        process.stop().await;
+    });
+}
+
+#[test]
+fn clients_of_a_virtual_drive_that_became_smaller_meet_its_end() {
+    run(async {
+        let rig = Rig::new(4);
+        offline::create(&rig.new_group("5", 0..4)).unwrap();
+        let process = Process::start(rig.options(rig.members(0..4))).await.unwrap();
+        let client = rig.client();
+        let shrink = |size, force| Call::ShrinkVolume { volume: "tank/a".into(), size, force };
+        client.call(&create("a")).await.unwrap();
+        fill(&rig, "tank/a", 8 << 20);
+        fails(&client, shrink(4 << 20, false), Kind::Conflict, "would be lost").await;
+        fails(&client, shrink(9 << 20, true), Kind::Conflict, "smaller than that").await;
+        fails(&client, shrink(0, true), Kind::Conflict, "not empty").await;
+        let mut before = Nbd::connect(&rig, "tank/a").unwrap();
+        assert_eq!(before.read((8 << 20) - 1, 1), [0x5a]);
+        let answer = client.call(&shrink(3 << 20, true)).await.unwrap();
+        assert_eq!(answer.volume.unwrap().size, 3 << 20);
+        assert_eq!(before.read((3 << 20) - 1, 1), [0x5a]);
+        assert_eq!(before.request(1, 3 << 20, 1, b"x"), 28, "there is no space");
+        assert_eq!(before.request(0, (3 << 20) - 1, 2, b""), 22, "it is not valid");
+        // Its size at the next connection is tested by its last byte.
+        let mut again = Nbd::connect(&rig, "tank/a").unwrap();
+        assert_eq!((again.request(1, (3 << 20) - 1, 1, b"y"), again.request(1, 3 << 20, 1, b"y")), (0, 28));
+        client.call(&Call::GrowVolume { volume: "tank/a".into(), size: Some(8 << 20) }).await.unwrap();
+        assert_eq!(again.read((3 << 20) - 1, 2), [b'y', 0]);
+        assert_eq!(again.read(3 << 20, 5 << 20), vec![0; 5 << 20]);
+        process.stop().await;
+    });
+}
+
+#[test]
+fn a_block_device_of_this_machine_keeps_its_size() {
+    let rig = Rig::new(4);
+    offline::create(&rig.new_group("5", 0..4)).unwrap();
+    let owner = crate::owner::Owner::default();
+    owner.open(&rig.members(0..4), false).unwrap();
+    owner.has_block_devices(Box::new(|export| (export == "tank/a").then(|| "/dev/ublkb7".into())));
+    let shrink = |volume: &str| Call::ShrinkVolume { volume: volume.into(), size: 1 << 20, force: true };
+    for name in ["a", "b"] {
+        owner.perform(&create(name)).unwrap();
+    }
+    let error = owner.perform(&shrink("a")).unwrap_err();
+    assert!(error.kind == Kind::Conflict && error.message.contains("/dev/ublkb7"), "{error:?}");
+    owner.perform(&shrink("b")).unwrap();
+    let sizes: Vec<u64> = owner.groups()[0].describe().volumes.iter().map(|v| v.size).collect();
+    assert_eq!(sizes, [8 << 20, 1 << 20]);
+    owner.close();
+}
+
+#[test]
+fn limits_hold_up_only_their_own_virtual_drive() {
+    run(async {
+        let rig = Rig::new(4);
+        offline::create(&rig.new_group("5", 0..4)).unwrap();
+        let process = Process::start(rig.options(rig.members(0..4))).await.unwrap();
+        let client = rig.client();
+        let limit = |iops, bandwidth| Call::LimitVolume { volume: "tank/a".into(), iops, bandwidth };
+        client.call(&create("a")).await.unwrap();
+        client.call(&create("b")).await.unwrap();
+        fails(&client, limit(Some(9), None), Kind::Invalid, "10 requests").await;
+        fails(&client, limit(None, Some(1)), Kind::Invalid, "1048576 bytes").await;
+        let answer = client.call(&limit(Some(10), Some(1 << 30))).await.unwrap().volume.unwrap();
+        assert_eq!((answer.iops_limit, answer.bandwidth_limit), (10, 1 << 30));
+        // 61 requests at 10 per second, of which one is caught up on, take six seconds.
+        let began = std::time::Instant::now();
+        let slow = std::thread::scope(|scope| {
+            let slow = scope.spawn(|| {
+                let mut a = Nbd::connect(&rig, "tank/a").unwrap();
+                (0..61).for_each(|i| drop(a.read(i * 4096, 4096)));
+                began.elapsed()
+            });
+            let mut b = Nbd::connect(&rig, "tank/b").unwrap();
+            for i in 0..30u64 {
+                assert_eq!(b.request(1, i * 4096, 4096, &[1; 4096]), 0);
+            }
+            assert!(!slow.is_finished(), "30 requests of another one do not wait for 61 of this one");
+            slow.join().unwrap()
+        });
+        assert!(slow >= Duration::from_millis(5900), "{slow:?}");
+        let state = client.state().await.unwrap();
+        let waited: Vec<u64> = state.groups[0].volumes.iter().map(|v| v.limit_wait_us).collect();
+        assert!(waited[0] > 5_000_000 && waited[1] == 0, "{waited:?}");
+        assert!(process.stop().await.is_empty());
+        // It survives a restart.
+        let process = Process::start(rig.options(rig.members(0..4))).await.unwrap();
+        let found = process.state().groups[0].volumes[0].clone();
+        assert_eq!((found.iops_limit, found.bandwidth_limit), (10, 1 << 30));
+        let answer = rig.client().call(&limit(Some(0), Some(0))).await.unwrap().volume.unwrap();
+        assert_eq!((answer.iops_limit, answer.bandwidth_limit), (0, 0));
         process.stop().await;
     });
 }

@@ -74,6 +74,9 @@ fn namespaces_read_write_and_fail() {
     owner.perform(&Call::GrowVolume { volume: "tank/a".into(), size: Some(5 << 20) }).unwrap();
     assert_eq!(namespace.blocks(), (5 << 20) / 4096, "hosts are told, as it is in the summary");
     namespace.read(4 << 20, &mut [0; 4096]).unwrap();
+    owner.perform(&Call::ShrinkVolume { volume: "tank/a".into(), size: 2 << 20, force: true }).unwrap();
+    assert_eq!(namespace.blocks(), (2 << 20) / 4096, "likewise");
+    assert_eq!(namespace.write(2 << 20, vec![0; 4096], false), Err(Fault::Range));
     owner.perform(&Call::DeleteVolume { volume: "tank/a".into() }).unwrap();
     assert_eq!(namespace.read(0, &mut [0; 4096]), Err(Fault::Gone));
     assert!(owner.list()[0].namespace(1).is_none());

@@ -14,8 +14,8 @@ use serde_json::json;
 
 use super::Context;
 use super::nouns::{
-    CheckMode, Create, Delete, DgProperty, Edit, GroupOptions, Grow, Import, Marker, Replace, Speed, Start,
-    Stop, VdProperty,
+    CheckMode, Create, Delete, DgProperty, Edit, GroupOptions, Grow, Import, Marker, Replace, Shrink, Speed,
+    Start, Stop, VdProperty,
 };
 use super::show::{LOOK, check_text, group_named, limits_text};
 use crate::failure::{Failure, Kind, Outcome, While as _};
@@ -293,6 +293,13 @@ pub async fn grow(noun: Grow, context: &Context<'_>) -> Outcome {
         answer.groups.iter().map(of).collect::<Vec<_>>().join(", ")
     };
     call(what, begun, context).await.map(drop)
+}
+
+/// Makes a virtual drive smaller.
+pub async fn shrink(noun: Shrink, context: &Context<'_>) -> Outcome {
+    let Shrink::Vd { volume, size, force } = noun;
+    let what = Call::ShrinkVolume { volume, size: bytes("SIZE", &size)?, force };
+    call(what, size_of_volume, context).await.map(drop)
 }
 
 /// Puts groups in service.

@@ -75,6 +75,9 @@ enum Command {
     /// Add drives to a drive group or change its level, while it is in use
     #[command(subcommand)]
     Grow(nouns::Grow),
+    /// Make a virtual drive smaller, while it is in use
+    #[command(subcommand)]
+    Shrink(nouns::Shrink),
     /// Put groups in service that are on drives already
     #[command(subcommand)]
     Import(nouns::Import),
@@ -130,6 +133,7 @@ async fn dispatch(command: Command, context: &Context<'_>) -> Outcome {
         Command::Edit(noun) => change::edit(noun, context).await,
         Command::Replace(noun) => change::replace(noun, context).await,
         Command::Grow(noun) => change::grow(noun, context).await,
+        Command::Shrink(noun) => change::shrink(noun, context).await,
         Command::Import(noun) => change::import(noun, context).await,
         Command::Start(noun) => change::start(noun, context).await,
         Command::Stop(noun) => change::stop(noun, context).await,

@@ -321,6 +321,30 @@ pub enum Grow {
     },
 }
 
+/// What becomes smaller.
+#[derive(Subcommand, Debug)]
+pub enum Shrink {
+    /// Make a virtual drive smaller, while it is in use; what is behind its new end is lost
+    #[command(visible_alias = "virtual_drive", after_long_help = SHRINK_VD)]
+    Vd {
+        /// The virtual drive: GROUP/NAME, or NAME if only one group has it
+        volume: String,
+        /// Its size afterwards, for instance 20GiB
+        size: String,
+        /// Destroy what it has behind that
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+/// The help text after the options of a virtual drive that becomes smaller.
+const SHRINK_VD: &str = "\
+Make what is on it smaller first: file systems do not notice. Requests behind the new end fail at once; clients over NBD see the size when they connect \
+again, hosts over NVMe/TCP at once. One that is a block device of this machine (ublk) cannot become smaller.
+
+Examples:
+  ashlar array shrink vd tank/data 20GiB --force";
+
 /// The help text after the options of growth.
 const GROW: &str = "\
 Without --level the drives add room (and of K+M they make K larger). A level adds parity, room or both: raid5 to raid6, 8+2 to 8+3. \
@@ -333,7 +357,7 @@ Examples:
 
 /// The help text after the options of a virtual drive that grows.
 const GROW_VD: &str = "\
-It stays where it is, so there has to be room behind it: `ashlar array describe dg` shows where the virtual drives of a group begin. Nothing becomes smaller.
+It stays where it is, so there has to be room behind it: `ashlar array describe dg` shows where the virtual drives of a group begin.
 
 Examples:
   ashlar array grow vd tank/data 20GiB

@@ -2,6 +2,7 @@
 
 use super::rig::*;
 use crate::{Error, Group, Level, NewVolume, Policy, Shared, VolumeLimits};
+use ashlar_environment::random::Seeded;
 use ashlar_machine::Crash;
 
 /// A group of 1,024 blocks and more, of which `a` and `b` have ten each.
@@ -64,6 +65,91 @@ fn virtual_drive_grows_where_it_is() {
     drop(shared);
     let group = Group::open(rig.devices(0..4), false).unwrap();
     assert_eq!(group.superblock().volumes[0].blocks, group.size() / B);
+}
+
+#[test]
+fn virtual_drive_becomes_smaller_and_what_is_cut_is_gone() {
+    let rig = rig();
+    let shared = Shared::new(group(&rig));
+    shared.with(|g| g.grow_volume("a", None).unwrap());
+    let before = shared.volume("a").unwrap();
+    for block in 0..30 {
+        before.write(block * B, content(block + 1)).unwrap();
+    }
+    shared.with(|g| {
+        let refused =
+            |g: &mut Group, bytes| assert!(matches!(g.shrink_volume("a", bytes), Err(Error::State(_))));
+        refused(g, 0);
+        refused(g, 257 * B);
+        assert_eq!(g.superblock().volumes[0].blocks, 256);
+        assert_eq!(g.shrink_volume("a", 20 * B - 1).unwrap().blocks, 20);
+        assert_eq!(g.shrink_volume("a", 20 * B).unwrap().blocks, 20);
+        assert!(matches!(g.shrink_volume("c", B), Err(Error::State(_))));
+    });
+    // Who has it goes on in what is left.
+    let mut out = content(0);
+    before.read(19 * B, &mut out).unwrap();
+    assert_eq!(identity(&out), Some(20));
+    before.write(0, content(99)).unwrap();
+    for at in [20 * B, 19 * B + 1, 255 * B] {
+        assert_eq!(before.read(at, &mut out), Err(Error::Range { at, len: B, size: 20 * B }));
+        assert!(matches!(before.write(at, content(1)), Err(Error::Range { .. })));
+        assert!(matches!(before.zero(at, B), Err(Error::Range { .. })));
+        assert!(matches!(before.allocated(at, B, 1), Err(Error::Range { .. })));
+    }
+    // In whatever takes its place.
+    shared.with(|g| assert_eq!(g.grow_volume("a", None).unwrap().blocks, 256));
+    let after = shared.volume("a").unwrap();
+    let mut all = vec![1; 256 * crate::BLOCK];
+    after.read(0, &mut all).unwrap();
+    let found: Vec<Option<u64>> = all.chunks_exact(crate::BLOCK).map(identity).collect();
+    let wanted = |block: usize| {
+        Some(if block == 0 {
+            99
+        } else if block < 20 {
+            block as u64 + 1
+        } else {
+            0
+        })
+    };
+    assert_eq!(found, (0..256).map(wanted).collect::<Vec<_>>());
+}
+
+#[test]
+fn power_cut_while_a_virtual_drive_becomes_smaller() {
+    let rig = rig();
+    let mut group = group(&rig);
+    group.grow_volume("a", Some(100 * B)).unwrap();
+    let data: Vec<u8> = (1..=100).flat_map(content).collect();
+    group.write(0, &data).unwrap();
+    group.checkpoint().unwrap();
+    let from = rig.disk.position();
+    group.shrink_volume("a", 30 * B).unwrap();
+    let acknowledged = rig.disk.position();
+    // Its place is another one's at once.
+    group.grow_volume("a", Some(60 * B)).unwrap();
+    let mut crash = Crash::new(&rig.disk);
+    let (mut random, mut sizes) = (Seeded::new(7), std::collections::BTreeSet::new());
+    for position in from..=rig.disk.position() {
+        crash.advance(position);
+        for kept in 0..6 {
+            let image = Rig::of(crash.image(|| if kept < 2 { kept } else { random.next() }), 4);
+            let mut group = Group::open(image.devices(0..4), false).unwrap();
+            let blocks = group.superblock().volumes[0].blocks;
+            sizes.insert(blocks);
+            assert!(
+                blocks == 100 && position < acknowledged || blocks == 30 || blocks == 60,
+                "{blocks} at {position}"
+            );
+            let found = identities(&mut group);
+            for (block, id) in (0..100u64).zip(&found) {
+                let whole = *id == Some(block + 1);
+                let cut = *id == Some(0) && block >= 30;
+                assert!(cut || whole && (block < 30 || blocks == 100), "{block} reads {id:?} at {position}");
+            }
+        }
+    }
+    assert_eq!(sizes.into_iter().collect::<Vec<_>>(), [30, 60, 100]);
 }
 
 #[test]
