@@ -17,6 +17,8 @@ from pathlib import Path
 GUEST = Path(os.environ.get("CLIENT_GUEST", "/nonexistent"))
 # A kernel whose NVMe/TCP host knows DH-HMAC-CHAP: the same one if it does.
 GUEST_AUTH = Path(os.environ.get("CLIENT_GUEST_AUTH", "/nonexistent"))
+# Programs of Debian 13 with their libraries, for TLS of the kernel's NVMe/TCP host.
+GUEST_TLS = Path(os.environ.get("CLIENT_GUEST_TLS", "/nonexistent"))
 MODULES = ["virtio_pci", "virtio_net", "virtio_blk", "crc32c_generic", "sha512_generic", "nvme-tcp", "ext4"]
 # An emulated processor on a busy machine: no statement about speed.
 LONG = 240
@@ -61,16 +63,19 @@ def modules(kernel, wanted):
     return order
 
 
-def image(out, programs, home, later=()):
-    """Makes the memory image that the machine boots from. `later`: modules that it has and does not load."""
+def image(out, programs, home, later=(), more=(), tree=None):
+    """Makes the memory image that the machine boots from. `later`: modules that it has and does not load; `more`: further ones that it loads.
+    `tree`: a folder whose content it has."""
     root = out.parent / "root"
     for folder in ("bin", "sbin", "proc", "sys", "dev", "mnt", "modules", "etc", "tmp", "usr/sbin"):
         (root / folder).mkdir(parents=True, exist_ok=True)
     shutil.copy("/bin/busybox", root / "bin/busybox")
     kernel = next((home / "lib/modules").iterdir()) / "kernel"
-    order = modules(kernel, MODULES)
+    if tree:
+        shutil.copytree(tree, root, dirs_exist_ok=True)
+    order = modules(kernel, [*MODULES, *more])
     assert any(path.name.startswith("nvme-tcp.ko") for path in order), kernel
-    for path in modules(kernel, [*MODULES, *later]):
+    for path in modules(kernel, [*MODULES, *more, *later]):
         (root / "modules" / path.name.removesuffix(".xz")).write_bytes(content(path))
     (root / "modules/order").write_text("".join(f"{path.name.removesuffix('.xz')}\n" for path in order))
     for program in programs:
@@ -93,12 +98,12 @@ def image(out, programs, home, later=()):
 class Guest:
     """A machine that runs."""
 
-    def __init__(self, folder, programs, memory=320, home=GUEST, disks=(), files=(), cpus=1, later=()):
+    def __init__(self, folder, programs, memory=320, home=GUEST, disks=(), files=(), cpus=1, later=(), more=(), tree=None):
         """`memory`: MiB. The programs and the files of the guest take a part of it. `home`: the folder of its kernel.
         `disks`: sockets of vhost-user-blk devices, to which QEMU connects again every second. `files`: what further disks have.
-        `later`: modules that tests load."""
+        `later`: modules that tests load; `more`: further ones that it loads. `tree`: a folder whose content it has."""
         initrd = folder / "initrd"
-        image(initrd, programs, home, later)
+        image(initrd, programs, home, later, more, tree)
         kernel = next((home / "boot").glob("vmlinuz-*"))
         devices = ["-object", f"memory-backend-memfd,id=m,size={memory}M,share=on", "-machine", "memory-backend=m"] if disks else []
         for number, socket in enumerate(disks):

@@ -9,7 +9,7 @@
 
 use std::path::PathBuf;
 
-use ashlar_nvme_tcp::{HostKeys, Known};
+use ashlar_nvme_tcp::{HostKeys, Known, TlsMode};
 use serde::{Deserialize, Serialize};
 
 /// What a process says.
@@ -122,9 +122,11 @@ pub struct Nvme {
     pub connections: u64,
     /// Controllers: hosts that are connected.
     pub controllers: u64,
-    /// The hosts that may connect, and have to authenticate themselves; none: all may.
+    /// Whether connections have TLS: `off`; `allowed`, and hosts that have a key need it; or `required`.
+    pub tls: TlsMode,
+    /// The hosts that may connect, and have to authenticate themselves or to use TLS; none: all may.
     pub hosts: Option<Vec<Known>>,
-    /// Queues that were refused because their host may not connect, or was not authenticated.
+    /// Queues that were refused because their host may not connect, was not authenticated, or did not begin TLS as it has to.
     pub unauthenticated: u64,
     /// Read commands since the start, and their bytes.
     pub reads: u64,
@@ -622,7 +624,7 @@ pub enum Call {
     SetHost {
         /// Its name.
         nqn: String,
-        /// Its secrets.
+        /// Its secrets, and its key of TLS.
         keys: HostKeys,
     },
     /// Let a host connect no more; its connections end.

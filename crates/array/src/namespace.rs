@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use ashlar_nvme_tcp::{Admission, Fault, Namespace, Subsystem, Subsystems};
+use ashlar_nvme_tcp::{Admission, Fault, Namespace, Subsystem, Subsystems, TlsMode};
 use ashlar_raid::{BLOCK, Error, Id};
 
 use crate::export::Exported;
@@ -93,5 +93,9 @@ impl Subsystems for Owner {
 
     fn admission(&self, host: &str) -> Admission {
         self.hosts().map_or(Admission::Open, |hosts| hosts.admission(host))
+    }
+
+    fn tls(&self) -> TlsMode {
+        self.nvme_tls()
     }
 }

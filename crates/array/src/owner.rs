@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use ashlar_environment::thread::JoinHandle;
 use ashlar_nbd::{Export, Exports};
-use ashlar_nvme_tcp::{HostKeys, Hosts};
+use ashlar_nvme_tcp::{HostKeys, Hosts, TlsMode};
 use ashlar_raid::{Group, Grow, Id};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
@@ -39,6 +39,7 @@ pub(crate) struct Owner {
     lends: Option<Weak<Owner>>,
     /// The hosts that may connect over NVMe/TCP. None: all may.
     hosts: Option<Hosts>,
+    tls: TlsMode,
     /// What says where the virtual drive of a name is a block device of this machine.
     block_devices: OnceLock<BlockDevices>,
 }
@@ -47,12 +48,22 @@ pub(crate) struct Owner {
 pub(crate) type BlockDevices = Box<dyn Fn(&str) -> Option<PathBuf> + Send + Sync>;
 
 impl Owner {
-    /// Without groups. `shared_spares`: a group without a hot spare of its own gets one of another group.
-    pub(crate) fn new(rebuilds: Rebuilds, hosts: Option<Hosts>, shared_spares: bool) -> Arc<Owner> {
+    /// Without groups. `tls`: what connections over NVMe/TCP need; `shared_spares`: a group without a hot spare of its own gets one of another group.
+    pub(crate) fn new(
+        rebuilds: Rebuilds,
+        hosts: Option<Hosts>,
+        tls: TlsMode,
+        shared_spares: bool,
+    ) -> Arc<Owner> {
         Arc::new_cyclic(|me| {
             let lends = shared_spares.then(|| me.clone());
-            Owner { rebuilds, hosts, lends, ..Owner::default() }
+            Owner { rebuilds, hosts, tls, lends, ..Owner::default() }
         })
+    }
+
+    /// What connections over NVMe/TCP need.
+    pub(crate) fn nvme_tls(&self) -> TlsMode {
+        self.tls
     }
 
     /// The turn to change which drives groups have, if nobody has it and not all are closed. Background work does not wait for it: who has it may wait

@@ -48,6 +48,8 @@ pub struct Options {
     pub nvme: Vec<String>,
     /// The file of the hosts that may connect over NVMe/TCP, with their secrets. None: all may.
     pub nvme_hosts: Option<PathBuf>,
+    /// Whether connections over NVMe/TCP have TLS. None: those of hosts that have a key, if there is a file of hosts.
+    pub nvme_tls: Option<nvme::TlsMode>,
     /// The folder with `public.crt` and `private.key`.
     pub certificates: Option<PathBuf>,
     /// The authority of client certificates, which clients then need.
@@ -92,6 +94,7 @@ impl Default for Options {
             nbd: Vec::new(),
             nvme: Vec::new(),
             nvme_hosts: None,
+            nvme_tls: None,
             certificates: None,
             client_authority: None,
             allow_anyone: false,
@@ -157,6 +160,7 @@ impl Running {
                 endpoints: self.nvme.addresses().iter().map(ToString::to_string).collect(),
                 connections: nvme.connections,
                 controllers: nvme.controllers,
+                tls: self.owner.nvme_tls(),
                 hosts: self.owner.hosts().map(nvme::Hosts::list),
                 unauthenticated: nvme.unauthenticated,
                 reads: nvme.reads,
@@ -234,14 +238,24 @@ impl Process {
             // TLS of NBD does not protect it.
             refuse_open_addresses(
                 options.nvme.iter(),
-                "NVMe/TCP has no TLS here; name the file of the hosts that may connect, allow anyone, or \
-                 listen at an address of this machine",
+                "name the file of the hosts that may connect over NVMe/TCP with a secret or a key of TLS, allow anyone, or listen \
+                 at an address of this machine",
             )?;
         }
+        let encryption = match (options.nvme_tls, &options.nvme_hosts) {
+            (None, Some(_)) => nvme::TlsMode::Allowed,
+            (None | Some(nvme::TlsMode::Off), _) => nvme::TlsMode::Off,
+            (Some(mode), Some(_)) => mode,
+            (Some(mode), None) => {
+                return Err(Error::invalid(format!(
+                    "TLS of NVMe/TCP is {mode}, and there is no file of hosts with their keys: name one with --nvme-hosts"
+                )));
+            }
+        };
         let hosts = options.nvme_hosts.as_deref().map(nvme::Hosts::open).transpose();
         let hosts = hosts.map_err(|e| Error::invalid(e.to_string()))?;
         let listener = listen(&options.socket)?;
-        let owner = Owner::new(rebuilds(&options)?, hosts, options.shared_spares);
+        let owner = Owner::new(rebuilds(&options)?, hosts, encryption, options.shared_spares);
         let socket = options.socket.clone();
         match Process::begin(options, tls, listener, owner.clone()).await {
             Ok(process) => Ok(process),

@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ashlar_nvme_tcp::host::{self, Address, HostOptions, Identity, IoPolicy, RemoteNamespace, is_address};
-use ashlar_nvme_tcp::{Error as NvmeError, Secret};
+use ashlar_nvme_tcp::{Error as NvmeError, Secret, TlsKey};
 use ashlar_raid::{Command, Device, Medium, Pending};
 use parking_lot::Mutex;
 
@@ -45,6 +45,8 @@ pub struct RemoteOptions {
     pub secret: Option<Secret>,
     /// The secret with which targets have to authenticate themselves.
     pub controller_secret: Option<Secret>,
+    /// The key of TLS, which every connection to a target then has. None: none has it.
+    pub tls_key: Option<TlsKey>,
 }
 
 impl Default for RemoteOptions {
@@ -58,6 +60,7 @@ impl Default for RemoteOptions {
             keep_alive: Duration::from_secs(5),
             secret: None,
             controller_secret: None,
+            tls_key: None,
         }
     }
 }
@@ -74,6 +77,7 @@ pub(crate) fn configure(chosen: RemoteOptions) -> Result<(), Error> {
         keep_alive: chosen.keep_alive,
         secret: chosen.secret,
         controller_secret: chosen.controller_secret,
+        tls_key: chosen.tls_key,
         ..known
     });
     Ok(())

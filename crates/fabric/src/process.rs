@@ -171,7 +171,7 @@ impl Process {
         if !options.allow_anyone && options.hosts.is_none() && !is_local(&options.setup) {
             return Err(Error::invalid(
                 "a port has an address that is not of this machine alone, and everybody who reaches it could read and write: \
-                 NVMe/TCP has no TLS here; name the file of the hosts that may connect, allow anyone, or use addresses of 127.0.0.0/8",
+                 name the file of the hosts that may connect, with a secret or a key of TLS, allow anyone, or use addresses of 127.0.0.0/8",
             ));
         }
         // Each connection has a socket, each namespace a file.

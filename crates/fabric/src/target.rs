@@ -9,7 +9,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ashlar_nvme_tcp::{Admission, DiscoveryRecord, Fault, Health, Hosts, Namespace, Subsystem, Subsystems};
+use ashlar_nvme_tcp::{
+    Admission, DiscoveryRecord, Fault, Health, Hosts, Namespace, Subsystem, Subsystems, TlsMode,
+};
 use parking_lot::RwLock;
 
 use crate::enclosure::{DrivePath, Enclosure, Refusal};
@@ -47,6 +49,11 @@ impl Subsystems for Target {
 
     fn admission(&self, host: &str) -> Admission {
         self.hosts.as_ref().map_or(Admission::Open, |hosts| hosts.admission(host))
+    }
+
+    /// Hosts that have a key need it.
+    fn tls(&self) -> TlsMode {
+        if self.hosts.is_some() { TlsMode::Allowed } else { TlsMode::Off }
     }
 
     fn discovery_records(&self, host: &str) -> Option<Vec<DiscoveryRecord>> {

@@ -104,8 +104,22 @@ pub fn all() -> Vec<Target> {
         Target {
             name: "nvme-hosts",
             seeds: nvme::hosts_files(),
-            tokens: &[b"[[host]]\n", b"DHHC-1:00:", b"dhchap_hash = ", b"\"null\"", b"nqn."],
+            tokens: &[b"[[host]]\n", b"DHHC-1:00:", b"dhchap_hash = ", b"\"null\"", b"nqn.", b"tls_key = "],
             run: nvme::hosts,
+        },
+        Target {
+            name: "nvme-tls-hello",
+            seeds: nvme::tls_hellos(),
+            tokens: &[
+                b"NVMe1R01 nqn.",
+                b"NVMe0R02 nqn.",
+                b" ",
+                b"NVMeTLSkey-1:00:",
+                &[0, 41],
+                &[0xff; 2],
+                &[0; 4],
+            ],
+            run: nvme::tls_hello,
         },
         Target { name: "nvme-host-header", seeds: host::headers(), tokens: TOKENS, run: host::header },
         Target {

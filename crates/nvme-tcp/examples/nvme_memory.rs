@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ashlar_nvme_tcp::{Admission, Hosts, Limits, Memory, Server, Subsystem, Subsystems};
+use ashlar_nvme_tcp::{Admission, Hosts, Limits, Memory, Server, Subsystem, Subsystems, TlsMode};
 
 const NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:6d656d6f-7279-806e-616d-657370616365";
 
@@ -21,6 +21,10 @@ impl Subsystems for Served {
 
     fn admission(&self, host: &str) -> Admission {
         self.1.as_ref().map_or(Admission::Open, |hosts| hosts.admission(host))
+    }
+
+    fn tls(&self) -> TlsMode {
+        if self.1.is_some() { TlsMode::Allowed } else { TlsMode::Off }
     }
 }
 

@@ -25,6 +25,7 @@ use crate::error::Error;
 use crate::flow::{Action, Flow, Job};
 use crate::pdu::{self, Agreed};
 use crate::receive::{Inbox, Received};
+use crate::tls::Peer;
 use crate::wire::Wire;
 use crate::{admin, authentication, fabrics, io, status};
 
@@ -67,6 +68,8 @@ pub(crate) struct Connection {
     /// The address of the host, for people.
     pub(crate) from: String,
     pub(crate) core: Arc<Core>,
+    /// Who is at the other end, if TLS has shown it.
+    pub(crate) peer: Option<Peer>,
     agreed: OnceLock<Agreed>,
     pub(crate) queue: OnceLock<Queue>,
     pub(crate) flow: Mutex<Flow>,
@@ -85,13 +88,14 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(wire: Wire, from: String, core: Arc<Core>) -> Arc<Connection> {
+    pub(crate) fn new(wire: Wire, from: String, peer: Option<Peer>, core: Arc<Core>) -> Arc<Connection> {
         let window = core.window;
         let until = wire.deadline(0);
         Arc::new(Connection {
             wire,
             from,
             core,
+            peer,
             agreed: OnceLock::new(),
             queue: OnceLock::new(),
             flow: Mutex::new(Flow::new(window)),

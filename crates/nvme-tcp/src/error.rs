@@ -84,6 +84,12 @@ pub enum Error {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// It is no key of TLS: correct it. The text of the key is not in the error.
+    #[error("no key of TLS (NVMeTLSkey-1:HH:BASE64:): {what}")]
+    TlsKey {
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// The hosts of a target cannot be read or changed: correct the file, or its permissions.
     #[error("hosts of the NVMe/TCP target: {0}")]
     Hosts(String),

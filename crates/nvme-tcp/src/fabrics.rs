@@ -1,6 +1,6 @@
 //! Fabrics commands: Connect, Property Get and Property Set (Base 6).
 //!
-//! Invariant: a queue belongs to the host that has made its controller.
+//! Invariants: a queue belongs to the host that has made its controller; a connection with TLS serves the host and the subsystem of its key.
 //!
 //! Must not depend on: sockets.
 
@@ -15,7 +15,7 @@ use crate::controller::{Controller, ENTRIES, Host, IO_QUEUES, Queue, VERSION};
 use crate::flow::Job;
 use crate::namespace::DISCOVERY;
 use crate::pdu::{u16_at, u32_at};
-use crate::status;
+use crate::{channel, status};
 
 /// Bytes of the data of Connect.
 pub(crate) const CONNECT_DATA: usize = 1024;
@@ -114,20 +114,28 @@ fn admit(
     keep_alive: Option<Duration>,
 ) -> Result<Option<QueueAuthentication>, Answer> {
     let core = &connection.core;
+    let refuse = |why: &str| {
+        core.counters.unauthenticated.fetch_add(1, Ordering::Relaxed);
+        let from = &connection.from;
+        tracing::warn!(from, host, subsystem, why, "an NVMe host was refused");
+        Err(Answer::failed(status::CONNECT_HOST))
+    };
+    if connection.peer.as_ref().is_some_and(|p| p.host != host || p.subsystem != subsystem) {
+        return refuse("its key of TLS is that of another host or subsystem");
+    }
     if subsystem == DISCOVERY {
         return Ok(None);
     }
     match core.subsystems.admission(host) {
         Admission::Open => Ok(None),
-        Admission::Authenticated(_) => {
-            Ok(Some(QueueAuthentication::new(host, subsystem, core.authentication, keep_alive)))
+        Admission::Authenticated(keys) => {
+            if let Some(why) = channel::objection(&keys, core.subsystems.tls(), connection.peer.is_some()) {
+                return refuse(why);
+            }
+            let new = || QueueAuthentication::new(host, subsystem, core.authentication, keep_alive);
+            Ok(keys.secret.is_some().then(new))
         }
-        Admission::Refused => {
-            core.counters.unauthenticated.fetch_add(1, Ordering::Relaxed);
-            let from = &connection.from;
-            tracing::warn!(from, host, "an NVMe host was refused: it is not one of those that may connect");
-            Err(Answer::failed(status::CONNECT_HOST))
-        }
+        Admission::Refused => refuse("it is not one of those that may connect"),
     }
 }
 

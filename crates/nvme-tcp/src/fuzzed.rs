@@ -81,7 +81,7 @@ pub(crate) fn session(input: &[u8]) -> (Vec<u8>, usize) {
     }
     let script = Script::new(input);
     let wire = Wire::new(script.clone(), Duration::from_secs(60));
-    Connection::new(wire, "a script".into(), core).work(&|| ());
+    Connection::new(wire, "a script".into(), None, core).work(&|| ());
     let output = script.output.lock().clone();
     let sent = *script.sent.lock();
     (output, sent)
@@ -116,6 +116,9 @@ const SECRETS: [&str; 2] = [
     "DHHC-1:01:AgcMERYbICUqLzQ5PkNITVJXXGFma3B1en+EiY6TmJ19R/Gn:",
 ];
 
+/// A key of TLS of samples.
+const TLS_KEY: &str = "NVMeTLSkey-1:01:AQgPFh0kKzI5QEdOVVxjanF4f4aNlJuiqbC3vsXM09pl1OOC:";
+
 /// Messages of the authentication: what is decoded is encoded to the same; a host that does not know its secret is not accepted,
 /// whatever it sends, and a target neither. The first byte says how the rest is divided into messages.
 pub fn authentication(input: &[u8]) {
@@ -133,10 +136,10 @@ pub fn authentication(input: &[u8]) {
         assert!(pending.conclude(rest).is_err());
     }
     let keys = HostKeys {
-        secret: secret.clone(),
+        secret: Some(secret.clone()),
         controller_secret: Some(other.clone()),
-        hash: None,
         group: Some(Group::Null),
+        ..HostKeys::default()
     };
     let keys = Arc::new(keys);
     let mut exchange = Exchange::new(HOST, NQN);
@@ -190,10 +193,13 @@ pub fn hosts_files() -> Vec<Vec<u8>> {
     let [host, target] = SECRETS;
     let text = format!(
         "[[host]]\nnqn = \"{HOST}\"\ndhchap_secret = \"{host}\"\ndhchap_ctrl_secret = \"{target}\"\n\
-         dhchap_hash = \"sha512\"\ndhchap_dhgroup = \"ffdhe2048\"\n"
+         dhchap_hash = \"sha512\"\ndhchap_dhgroup = \"ffdhe2048\"\ntls_key = \"{TLS_KEY}\"\n"
     );
     vec![text.into_bytes()]
 }
+
+/// Messages of TLS and keys: see [`crate::tls`].
+pub use crate::tls::fuzzed::{hello as tls_hello, hellos as tls_hellos};
 
 /// Connections of hosts.
 #[must_use]

@@ -10,11 +10,11 @@
 //!
 //! Files: `pdu` and `command` (numbers and bytes), `status` (status codes), `namespace` (the traits), `memory` (a device in
 //! memory), `wire` (sockets), `flow` (memory and transfers of one queue), `receive` (PDUs that come in), `connection` (threads
-//! of one queue, PDUs that go out), `auth` (DH-HMAC-CHAP) and `authentication` (its commands), `ana` (access through a port), `controller` (controllers and their properties), `fabrics` (Connect, properties), `admin`,
+//! of one queue, PDUs that go out), `auth` (DH-HMAC-CHAP) and `authentication` (its commands), `tls` and `channel` (which of both a connection begins with), `ana` (access through a port), `controller` (controllers and their properties), `fabrics` (Connect, properties), `admin`,
 //! `identify`, `log`, `io` (commands), `server`.
 //!
 //! Invariants: whatever a host sends, memory is bounded by [`Limits`] and no other connection is affected; a command is
-//! completed once, after the namespace has answered; a queue of a host that has to authenticate itself executes nothing else before; a PDU that breaks the protocol ends its connection only.
+//! completed once, after the namespace has answered; a queue of a host that has to authenticate itself executes nothing else before; a host that has a key of TLS is served over TLS alone, as the host of that key; a PDU that breaks the protocol ends its connection only.
 //!
 //! Must not depend on: what a namespace is made of.
 
@@ -28,6 +28,7 @@ mod admin;
 mod ana;
 mod auth;
 mod authentication;
+mod channel;
 mod command;
 mod connection;
 mod controller;
@@ -46,6 +47,7 @@ mod receive;
 mod samples;
 mod server;
 mod status;
+mod tls;
 mod wire;
 
 #[cfg(test)]
@@ -57,3 +59,4 @@ pub use error::Error;
 pub use memory::Memory;
 pub use namespace::{DISCOVERY, DiscoveryRecord, Fault, Health, Namespace, Subsystem, Subsystems, Summary};
 pub use server::{Limits, Server, Statistics};
+pub use tls::{TlsKey, TlsMode};

@@ -8,11 +8,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 use crate::ana::{DESCRIPTOR, GROUPS_ONLY, LOG_HEADER};
+use crate::auth::Admission;
 use crate::command::Command;
 use crate::controller::{Controller, Core};
 use crate::identify::{ALL, MAX_NAMESPACES};
 use crate::namespace::{DISCOVERY, DiscoveryRecord, Health};
 use crate::status;
+use crate::tls::TlsMode;
 
 /// Identifiers of log pages.
 mod page {
@@ -29,6 +31,10 @@ mod page {
 const OF_IO: [u8; 7] =
     [page::SUPPORTED, page::ERRORS, page::HEALTH, page::FIRMWARE, page::CHANGED, page::EFFECTS, page::ANA];
 const OF_DISCOVERY: [u8; 2] = [page::SUPPORTED, page::DISCOVERY];
+
+/// Kinds of entries of the discovery log page (SUBTYPE).
+const SUBSYSTEM: u8 = 2;
+const ITSELF: u8 = 3;
 
 /// What a Get Log Page command asks for. `local`: the address that the host has connected to.
 ///
@@ -197,6 +203,11 @@ fn discovery(core: &Core, host: &str, local: Option<SocketAddr>) -> Vec<u8> {
         own.iter().flat_map(at).collect()
     };
     let known: Vec<DiscoveryRecord> = core.subsystems.discovery_records(host).unwrap_or_else(everywhere);
+    // A host that has a key needs TLS, and so do all if it is required.
+    let mode = core.subsystems.tls();
+    let has_key =
+        matches!(core.subsystems.admission(host), Admission::Authenticated(keys) if keys.tls.is_some());
+    let secure = |kind| mode == TlsMode::Required || kind == SUBSYSTEM && mode == TlsMode::Allowed && has_key;
     // A host that has reached an address that stands for all of the machine knows one that works.
     let ip = |address: SocketAddr| match local {
         Some(local) if address.ip().is_unspecified() => local.ip(),
@@ -205,14 +216,14 @@ fn discovery(core: &Core, host: &str, local: Option<SocketAddr>) -> Vec<u8> {
     // This subsystem itself, as the Base Specification 2.0 wants it.
     let itself = own.into_iter().map(|(port, address)| {
         let port = known.iter().find(|t| t.address == address).map_or(port, |t| t.port);
-        (port, 3, DISCOVERY, address)
+        (port, ITSELF, DISCOVERY, address)
     });
-    let others = known.iter().map(|t| (t.port, 2, t.nqn.as_str(), t.address));
+    let others = known.iter().map(|t| (t.port, SUBSYSTEM, t.nqn.as_str(), t.address));
     let mut entries: Vec<(u16, u8, &str, SocketAddr)> = others.chain(itself).collect();
     entries.sort_by_key(|e| e.0);
     let mut records = Vec::new();
     for (port, kind, nqn, address) in entries {
-        records.extend_from_slice(&record(nqn, kind, port, ip(address), address.port()));
+        records.extend_from_slice(&record(nqn, kind, port, ip(address), address.port(), secure(kind)));
     }
     let mut out = vec![0; 1024];
     // A number that changes with the content.
@@ -223,10 +234,10 @@ fn discovery(core: &Core, host: &str, local: Option<SocketAddr>) -> Vec<u8> {
     out
 }
 
-fn record(nqn: &str, kind: u8, port: u16, ip: IpAddr, service: u16) -> [u8; 1024] {
+fn record(nqn: &str, kind: u8, port: u16, ip: IpAddr, service: u16, secure: bool) -> [u8; 1024] {
     let mut out = [0; 1024];
-    // TRTYPE TCP, ADRFAM, SUBTYPE, TREQ: a secure channel is not required.
-    out[..4].copy_from_slice(&[3, if ip.is_ipv4() { 1 } else { 2 }, kind, 2]);
+    // TRTYPE TCP, ADRFAM, SUBTYPE, TREQ: a secure channel is required, or not.
+    out[..4].copy_from_slice(&[3, if ip.is_ipv4() { 1 } else { 2 }, kind, if secure { 1 } else { 2 }]);
     out[4..6].copy_from_slice(&port.to_le_bytes());
     out[6..8].copy_from_slice(&0xffffu16.to_le_bytes());
     out[8..10].copy_from_slice(&crate::controller::ENTRIES.to_le_bytes());
@@ -238,6 +249,7 @@ fn record(nqn: &str, kind: u8, port: u16, ip: IpAddr, service: u16) -> [u8; 1024
     text(32, 32, &service.to_string(), b' ');
     text(256, 256, nqn, 0);
     text(512, 256, &ip.to_string(), b' ');
-    // TSAS: no TLS.
+    // TSAS: TLS 1.3, or none.
+    out[768] = if secure { 2 } else { 0 };
     out
 }

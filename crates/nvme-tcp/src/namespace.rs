@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::ana::AnaState;
 use crate::auth::Admission;
+use crate::tls::TlsMode;
 
 /// The name of the discovery subsystem (Base 4.5), which every listener has.
 pub const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
@@ -189,6 +190,11 @@ pub trait Subsystems: Send + Sync {
     /// a host that is refused end.
     fn admission(&self, _host: &str) -> Admission {
         Admission::Open
+    }
+
+    /// Whether connections have TLS. It may change at any time, and counts for connections that begin.
+    fn tls(&self) -> TlsMode {
+        TlsMode::Off
     }
 
     /// What discovery tells a host, by its NQN. None: all subsystems, at the addresses of this server.

@@ -16,6 +16,7 @@ use std::time::Duration;
 use ashlar_environment::{net, thread, time::Instant};
 use parking_lot::Mutex;
 
+use crate::channel;
 use crate::connection::{Connection, WORKERS};
 use crate::controller::{AUTHENTICATION, Core, LAST_CONTROLLER};
 use crate::error::Error;
@@ -38,7 +39,7 @@ pub struct Limits {
     /// Bytes of data in memory, of all connections: each has an equal share, at least 2 MiB. Beside that a connection has up
     /// to 1 MiB for data in capsules.
     pub memory: u64,
-    /// Time from the Connect of a queue until its host is authenticated, if it has to be.
+    /// Time for the handshake of TLS, at most a minute, and from the Connect of a queue until its host is authenticated, if it has to be.
     pub authentication: Duration,
 }
 
@@ -73,7 +74,7 @@ pub struct Statistics {
     pub bytes_written: u64,
     /// Commands that failed.
     pub errors: u64,
-    /// Queues that were refused because their host may not connect, or was not authenticated.
+    /// Queues that were refused because their host may not connect, was not authenticated, or did not begin TLS as it has to.
     pub unauthenticated: u64,
 }
 
@@ -218,14 +219,15 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-fn prepare(socket: TcpStream, from: SocketAddr) -> io::Result<(Arc<dyn Socket>, String)> {
+fn prepare(socket: TcpStream, from: SocketAddr) -> io::Result<(Arc<TcpStream>, String)> {
     ashlar_machine::tune_socket(&socket)?;
     socket.set_read_timeout(Some(TICK))?;
     socket.set_write_timeout(Some(TICK))?;
     Ok((Arc::new(socket), from.to_string()))
 }
 
-fn begin(socket: Arc<dyn Socket>, from: String, shared: &Arc<Shared>) {
+fn begin(stream: Arc<TcpStream>, from: String, shared: &Arc<Shared>) {
+    let socket: Arc<dyn Socket> = stream.clone();
     let counters = &shared.core.counters;
     {
         let mut open = shared.open.lock();
@@ -241,8 +243,12 @@ fn begin(socket: Arc<dyn Socket>, from: String, shared: &Arc<Shared>) {
     counters.connections.fetch_add(1, Ordering::Relaxed);
     let (mine, kept) = (shared.clone(), socket.clone());
     let started = thread::start("nvme", None, move || {
-        let wire = Wire::new(socket.clone(), PATIENCE);
-        let connection = Connection::new(wire, from, mine.core.clone());
+        let Some((channel, peer)) = channel::begin(&stream, &from, &mine.core, PATIENCE) else {
+            socket.shut(Shutdown::Both);
+            return forget(&mine, &socket);
+        };
+        let wire = Wire::new(channel, PATIENCE);
+        let connection = Connection::new(wire, from, peer, mine.core.clone());
         connection.work(&move || forget(&mine, &socket));
     });
     if let Err(error) = started {

@@ -96,7 +96,7 @@ pub enum Create {
         #[arg(long, value_name = "SIZE")]
         bandwidth_limit: Option<String>,
     },
-    /// Let a host connect over NVMe/TCP with a secret, or change it
+    /// Let a host connect over NVMe/TCP with a secret, a key of TLS or both, or change them
     Host(HostOptions),
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ashlar_arguments::{expand, size};
 use ashlar_array::{Endpoint, IoPolicy, Options, Process, RemoteOptions, Wanted, api};
+use ashlar_nvme_tcp::TlsMode;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -29,8 +30,9 @@ With --ublk the block devices stay when the process ends or is killed: their req
 and --ublk goes on with them. `delete vd`, `delete dg` and `stop dg` delete them. It needs root and the kernel's module ublk_drv.
 
 NBD has no passwords. An address of other machines therefore needs --certs and --client-ca, or --allow-anyone. With --nvme-hosts \
-only hosts in that file may connect over NVMe/TCP, after they have authenticated themselves (DH-HMAC-CHAP); `create host` and \
-`delete host` change the file. NVMe/TCP has no TLS: an address of other machines needs --nvme-hosts, or --allow-anyone.
+only hosts in that file may connect over NVMe/TCP, with TLS if they have a key of it, and after they have authenticated themselves \
+(DH-HMAC-CHAP) if they have a secret; `create host` and `delete host` change the file. An address of other machines needs --nvme-hosts, \
+or --allow-anyone. With --nvme-tls required no host connects without TLS, nor asks for subsystems.
 
 Examples:
   ashlar array serve /mnt/disk{1...8}/member --nbd 127.0.0.1:10809
@@ -52,9 +54,12 @@ pub struct ServeOptions {
     /// Export virtual drives over NVMe/TCP here; may be repeated
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     nvme: Vec<String>,
-    /// The file of the hosts that may connect over NVMe/TCP, with their secrets; it is made when the first is added
+    /// The file of the hosts that may connect over NVMe/TCP, with their secrets and keys of TLS; it is made when the first is added
     #[arg(long, value_name = "FILE", env = "ASHLAR_NVME_HOSTS")]
     nvme_hosts: Option<PathBuf>,
+    /// TLS of NVMe/TCP: required; allowed, and then hosts that have a key need it; or off [default: allowed with --nvme-hosts, else off]
+    #[arg(long, value_name = "MODE", env = "ASHLAR_NVME_TLS")]
+    nvme_tls: Option<TlsMode>,
     /// Export each virtual drive to virtual machines (vhost-user-blk), at DIR/GROUP/NAME.sock
     #[arg(long, value_name = "DIR")]
     vhost_user: Option<PathBuf>,
@@ -137,8 +142,11 @@ impl ServeOptions {
     fn remote(&self) -> Outcome<RemoteOptions> {
         let seconds = |n: i64| Duration::from_secs(n.unsigned_abs());
         let (secret, controller_secret) = (self.secrets.host()?, self.secrets.target()?);
-        if secret.is_some() && self.host_nqn.is_none() {
-            return Err(Failure::usage("a secret belongs to a host: name this one with --host-nqn"));
+        let tls_key = self.secrets.tls()?;
+        if (secret.is_some() || tls_key.is_some()) && self.host_nqn.is_none() {
+            return Err(Failure::usage(
+                "a secret or a key of TLS belongs to a host: name this one with --host-nqn",
+            ));
         }
         Ok(RemoteOptions {
             host_nqn: self.host_nqn.clone(),
@@ -149,6 +157,7 @@ impl ServeOptions {
             keep_alive: seconds(self.keep_alive_timeout),
             secret,
             controller_secret,
+            tls_key,
         })
     }
 }
@@ -187,6 +196,7 @@ pub async fn serve(options: ServeOptions, context: &Context<'_>) -> Outcome {
         nbd: options.nbd,
         nvme: options.nvme,
         nvme_hosts: options.nvme_hosts,
+        nvme_tls: options.nvme_tls,
         certificates: options.certs,
         client_authority: options.client_ca,
         allow_anyone: options.allow_anyone,

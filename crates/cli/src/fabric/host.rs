@@ -15,7 +15,7 @@ use crate::output::{Output, empty_table};
 /// Hosts and what is done with them.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Let a host connect with a secret, or change it
+    /// Let a host connect with a secret, a key of TLS or both, or change them
     Set(HostOptions),
     /// Let a host connect no more; its connections end
     #[command(visible_alias = "rm")]
@@ -61,10 +61,12 @@ pub fn list(hosts: Option<Vec<Known>>, output: &Output) -> Outcome {
         return Ok(());
     }
     let mut table = empty_table();
-    table.set_header(["Host", "Target authenticates itself", "Hash", "Group"]);
+    table.set_header(["Host", "TLS", "DH-HMAC-CHAP", "Target authenticates itself", "Hash", "Group"]);
     for host in &hosts {
         table.add_row([
             output.printable(&host.nqn),
+            if host.tls { "required" } else { "no key" }.to_owned(),
+            if host.dhchap { "required" } else { "no secret" }.to_owned(),
             if host.mutual { "if asked" } else { "no" }.to_owned(),
             host.hash.map_or("any", |h| h.name()).to_owned(),
             host.group.map_or("any", |g| g.name()).to_owned(),

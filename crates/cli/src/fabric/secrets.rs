@@ -1,4 +1,4 @@
-//! Secrets of DH-HMAC-CHAP on the command line: an option comes before the environment, and that before a file.
+//! Secrets of DH-HMAC-CHAP and keys of TLS on the command line: an option comes before the environment, and that before a file.
 //!
 //! Invariant: no error and no output has a secret in it.
 //!
@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use ashlar_nvme_tcp::{Group, Hash, HostKeys, Secret};
+use ashlar_nvme_tcp::{Group, Hash, HostKeys, Secret, TlsKey};
 use clap::Args;
 
 use crate::failure::{Failure, Outcome, While as _};
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Text {
     }
 }
 
-/// The secrets of a host and of its target.
+/// The secrets of a host and of its target, and their key of TLS.
 #[derive(Args, Debug)]
 pub struct Secrets {
     /// The secret of the host (DHHC-1:HH:...:, as `nvme gen-dhchap-key` makes it). Other users see command lines: the environment and
@@ -70,6 +70,19 @@ pub struct Secrets {
     /// The file that has the secret of the target
     #[arg(long, value_name = "FILE", help_heading = "DH-HMAC-CHAP")]
     dhchap_ctrl_secret_file: Option<PathBuf>,
+    /// The key of TLS of the host (NVMeTLSkey-1:HH:...:, as `nvme gen-tls-key` makes it). Other users see command lines: the environment
+    /// and a file are better
+    #[arg(
+        long,
+        value_name = "KEY",
+        env = "ASHLAR_TLS_KEY",
+        hide_env_values = true,
+        help_heading = "TLS of NVMe/TCP"
+    )]
+    tls_key: Option<Text>,
+    /// The file that has the key of TLS
+    #[arg(long, value_name = "FILE", help_heading = "TLS of NVMe/TCP")]
+    tls_key_file: Option<PathBuf>,
 }
 
 impl Secrets {
@@ -83,9 +96,18 @@ impl Secrets {
         let (text, file) = (self.dhchap_ctrl_secret.as_ref(), self.dhchap_ctrl_secret_file.as_deref());
         secret("--dhchap-ctrl-secret", text, file)
     }
+
+    /// The key of TLS.
+    pub fn tls(&self) -> Outcome<Option<TlsKey>> {
+        secret("--tls-key", self.tls_key.as_ref(), self.tls_key_file.as_deref())
+    }
 }
 
-fn secret(option: &str, text: Option<&Text>, file: Option<&Path>) -> Outcome<Option<Secret>> {
+fn secret<T: FromStr<Err = ashlar_nvme_tcp::Error>>(
+    option: &str,
+    text: Option<&Text>,
+    file: Option<&Path>,
+) -> Outcome<Option<T>> {
     let text = match (text, file) {
         (Some(text), _) => text.0.clone(),
         (None, Some(file)) => {
@@ -113,14 +135,16 @@ pub struct HostOptions {
 }
 
 impl HostOptions {
-    /// The secrets, of which that of the host has to be named.
+    /// The secrets and the key, of which that of the host or the key has to be named.
     pub fn keys(&self) -> Outcome<HostKeys> {
-        let secret = self.secrets.host()?.ok_or_else(|| {
-            Failure::usage(
-                "name the secret of the host: --dhchap-secret-file, ASHLAR_DHCHAP_SECRET or --dhchap-secret",
-            )
-        })?;
+        let (secret, tls) = (self.secrets.host()?, self.secrets.tls()?);
+        if secret.is_none() && tls.is_none() {
+            return Err(Failure::usage(
+                "name the secret of the host (--dhchap-secret-file, ASHLAR_DHCHAP_SECRET or --dhchap-secret), its key of TLS \
+                 (--tls-key-file, ASHLAR_TLS_KEY or --tls-key), or both",
+            ));
+        }
         let controller_secret = self.secrets.target()?;
-        Ok(HostKeys { secret, controller_secret, hash: self.dhchap_hash, group: self.dhchap_dhgroup })
+        Ok(HostKeys { secret, controller_secret, hash: self.dhchap_hash, group: self.dhchap_dhgroup, tls })
     }
 }

@@ -20,8 +20,9 @@ Each drive is an NVMe subsystem, with its namespaces, at every port. Commands ta
 and its module say. The data is in sparse files in the folder that the set-up names, beside the set-up unless it says otherwise. \
 All other commands of `ashlar fabric` ask this process over its socket. SIGTERM and Ctrl-C answer the commands that have arrived.
 
-With --nvme-hosts only hosts in that file may connect, after they have authenticated themselves (DH-HMAC-CHAP); `ashlar fabric host` \
-changes the file. NVMe/TCP has no TLS here: an address that other machines reach needs --nvme-hosts or --allow-anyone.
+With --nvme-hosts only hosts in that file may connect, with TLS if they have a key of it, and after they have authenticated themselves \
+(DH-HMAC-CHAP) if they have a secret; `ashlar fabric host` \
+changes the file. An address that other machines reach needs --nvme-hosts or --allow-anyone.
 
 Examples:
   ashlar fabric serve shelf.toml
@@ -33,7 +34,7 @@ pub struct ServeOptions {
     /// The set-up, a TOML file
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The file of the hosts that may connect, with their secrets; it is made when the first is added
+    /// The file of the hosts that may connect, with their secrets and keys of TLS; it is made when the first is added
     #[arg(long, value_name = "FILE")]
     nvme_hosts: Option<PathBuf>,
     /// Let everybody who reaches a port read and write

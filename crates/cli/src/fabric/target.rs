@@ -80,6 +80,7 @@ fn options(target: &TargetOptions) -> Outcome<HostOptions> {
         options.host_nqn.clone_from(name);
     }
     (options.secret, options.controller_secret) = (target.secrets.host()?, target.secrets.target()?);
+    options.tls_key = target.secrets.tls()?;
     Ok(options)
 }
 

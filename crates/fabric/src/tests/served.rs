@@ -176,7 +176,7 @@ fn hosts_that_a_list_names_authenticate_themselves_at_every_port() {
         RemoteNamespace::attach(&address, HostOptions { host_nqn: nqn.clone(), secret, ..options() })
     };
     assert!(attach(Some(secret.clone())).is_err(), "no host is known");
-    let keys = HostKeys { secret: secret.clone(), controller_secret: None, hash: None, group: None };
+    let keys = HostKeys { secret: Some(secret.clone()), ..HostKeys::default() };
     served.call(Call::SetHost { nqn: nqn.clone(), keys }).unwrap();
     assert_eq!(served.state().hosts.unwrap()[0].nqn, nqn);
     assert!(attach(None).is_err());

@@ -196,7 +196,8 @@ impl Exchange {
             host: &self.host,
             subsystem: &self.subsystem,
         };
-        let key = terms.keys.secret.key(&self.host);
+        let secret = terms.keys.secret.as_ref().ok_or(reason::FAILED)?;
+        let key = secret.key(&self.host);
         let expected = asked(challenge, sequence).response(Prover::Host, &key);
         if !same(&expected, &reply.response) {
             return Err(reason::FAILED);

@@ -45,12 +45,12 @@ impl Hash {
         [32, 48, 64][usize::from(self.id() - 1)]
     }
 
-    fn digest(self, data: &[u8]) -> Zeroizing<Vec<u8>> {
+    pub(crate) fn digest(self, data: &[u8]) -> Zeroizing<Vec<u8>> {
         let algorithm = [&digest::SHA256, &digest::SHA384, &digest::SHA512][usize::from(self.id() - 1)];
         Zeroizing::new(digest::digest(algorithm, data).as_ref().to_vec())
     }
 
-    fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Zeroizing<Vec<u8>> {
+    pub(crate) fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Zeroizing<Vec<u8>> {
         let algorithm = [hmac::HMAC_SHA256, hmac::HMAC_SHA384, hmac::HMAC_SHA512][usize::from(self.id() - 1)];
         let mut context = hmac::Context::with_key(&hmac::Key::new(algorithm, key));
         parts.iter().for_each(|p| context.update(p));

@@ -9,10 +9,11 @@
 //! dhchap_ctrl_secret = "DHHC-1:00:...:"   # only if the host authenticates the target too
 //! dhchap_hash = "sha256"                  # only if no other hash function may be used
 //! dhchap_dhgroup = "ffdhe2048"            # only if no other group may be used
+//! tls_key = "NVMeTLSkey-1:01:...:"        # only if the host has to use TLS; it needs no secret then
 //! ```
 //!
 //! Invariants: a change is in the file, durable, before it is in force; the file is replaced as a whole; a host that is not in it is
-//! refused.
+//! refused; a host that is in it has a secret, a key of TLS, or both.
 //!
 //! Must not depend on: connections, messages.
 
@@ -31,6 +32,7 @@ use super::group::Group;
 use super::hash::Hash;
 use super::secret::Secret;
 use crate::error::Error;
+use crate::tls::TlsKey;
 
 /// Bytes of the file, at most.
 const MOST: u64 = 1 << 20;
@@ -40,10 +42,11 @@ const MAX_NQN: usize = 223;
 const OTHERS: u32 = 0o077;
 
 /// What a target knows of a host.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct HostKeys {
-    /// The secret of the host.
-    pub secret: Secret,
+    /// The secret of the host. None: it need not authenticate itself with one, and has a key of TLS.
+    #[serde(default)]
+    pub secret: Option<Secret>,
     /// The secret of the target, for hosts that authenticate it too.
     #[serde(default)]
     pub controller_secret: Option<Secret>,
@@ -53,6 +56,9 @@ pub struct HostKeys {
     /// The only group; none: the first that the host knows, from 2048 bits up, and none if it knows no other.
     #[serde(default)]
     pub group: Option<Group>,
+    /// The key of TLS: the host may connect with TLS only. None: it has none.
+    #[serde(default)]
+    pub tls: Option<TlsKey>,
 }
 
 /// Whether a host may connect.
@@ -60,7 +66,7 @@ pub struct HostKeys {
 pub enum Admission {
     /// It may.
     Open,
-    /// It may if it proves that it knows its secret.
+    /// It may if it proves that it knows its secret, its key of TLS, or both, whichever it has.
     Authenticated(Arc<HostKeys>),
     /// It may not.
     Refused,
@@ -72,8 +78,12 @@ pub enum Admission {
 pub struct Known {
     /// Its name.
     pub nqn: String,
-    /// It can authenticate the target.
+    /// It has a secret of DH-HMAC-CHAP.
+    pub dhchap: bool,
+    /// It can authenticate the target with DH-HMAC-CHAP.
     pub mutual: bool,
+    /// It has a key of TLS.
+    pub tls: bool,
     /// The only hash function that may be used.
     pub hash: Option<Hash>,
     /// The only group that may be used.
@@ -85,13 +95,16 @@ pub struct Known {
 #[serde(deny_unknown_fields)]
 struct Entry {
     nqn: String,
-    dhchap_secret: Secret,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dhchap_secret: Option<Secret>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dhchap_ctrl_secret: Option<Secret>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dhchap_hash: Option<Hash>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dhchap_dhgroup: Option<Group>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls_key: Option<TlsKey>,
 }
 
 /// The file.
@@ -117,8 +130,12 @@ impl HostKeys {
     /// # Errors
     /// [`Error::Secret`].
     fn check(self) -> Result<HostKeys, Error> {
-        match &self.controller_secret {
-            Some(secret) if *secret == self.secret => {
+        match (&self.secret, &self.controller_secret) {
+            (None, _) if self.tls.is_none() => {
+                Err(Error::Hosts("a host needs a secret of DH-HMAC-CHAP, or a key of TLS".to_owned()))
+            }
+            (None, Some(_)) => Err(Error::Secret { what: "the target has one, and the host has none" }),
+            (Some(own), Some(theirs)) if own == theirs => {
                 Err(Error::Secret { what: "the host and the target have the same one: each needs its own" })
             }
             _ => Ok(self),
@@ -156,6 +173,7 @@ pub(crate) fn parse(text: &str) -> Result<BTreeMap<String, Arc<HostKeys>>, Error
             controller_secret: entry.dhchap_ctrl_secret,
             hash: entry.dhchap_hash,
             group: entry.dhchap_dhgroup,
+            tls: entry.tls_key,
         };
         if known.insert(entry.nqn.clone(), Arc::new(keys.check()?)).is_some() {
             return Err(Error::Hosts(format!("{} is there twice", entry.nqn)));
@@ -179,6 +197,7 @@ fn print(known: &BTreeMap<String, Arc<HostKeys>>) -> Result<Zeroizing<String>, E
         dhchap_ctrl_secret: keys.controller_secret.clone(),
         dhchap_hash: keys.hash,
         dhchap_dhgroup: keys.group,
+        tls_key: keys.tls.clone(),
     };
     let document = Document { host: known.iter().map(entry).collect() };
     let text = toml::to_string(&document).map_err(|e| Error::Hosts(e.to_string()))?;
@@ -243,7 +262,9 @@ impl Hosts {
     pub fn list(&self) -> Vec<Known> {
         let of = |(nqn, keys): (&String, &Arc<HostKeys>)| Known {
             nqn: nqn.clone(),
+            dhchap: keys.secret.is_some(),
             mutual: keys.controller_secret.is_some(),
+            tls: keys.tls.is_some(),
             hash: keys.hash,
             group: keys.group,
         };
@@ -258,7 +279,7 @@ impl Hosts {
         check_name(nqn)?;
         let keys = keys.check()?;
         let new = self.change(|known| known.insert(nqn.to_owned(), Arc::new(keys)).is_none())?;
-        tracing::info!(host = nqn, new, "the secret of an NVMe host was set");
+        tracing::info!(host = nqn, new, "the keys of an NVMe host were set");
         Ok(new)
     }
 
@@ -271,7 +292,7 @@ impl Hosts {
             return Ok(false);
         }
         let removed = self.change(|known| known.remove(nqn).is_some())?;
-        tracing::info!(host = nqn, "the secret of an NVMe host was removed");
+        tracing::info!(host = nqn, "the keys of an NVMe host were removed");
         Ok(removed)
     }
 

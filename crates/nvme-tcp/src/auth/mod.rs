@@ -12,11 +12,11 @@
 
 pub(crate) mod exchange;
 mod group;
-mod hash;
+pub(crate) mod hash;
 pub(crate) mod hosts;
 pub(crate) mod initiator;
 pub(crate) mod message;
-mod secret;
+pub(crate) mod secret;
 
 #[cfg(test)]
 mod tests;

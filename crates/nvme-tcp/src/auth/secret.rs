@@ -22,7 +22,7 @@ use crate::error::Error;
 /// How a secret begins.
 const PREFIX: &str = "DHHC-1:";
 /// Bytes of the checksum.
-const SUM: usize = 4;
+pub(crate) const SUM: usize = 4;
 
 /// A secret of a host, or of a subsystem.
 #[derive(Clone, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub struct Secret {
 }
 
 /// CRC-32 of IEEE 802.3, least significant byte first.
-fn checksum(key: &[u8]) -> [u8; SUM] {
+pub(crate) fn checksum(key: &[u8]) -> [u8; SUM] {
     let mut hasher = Hasher::new(Algorithm::Crc32);
     hasher.update(key);
     let mut out = [0; SUM];

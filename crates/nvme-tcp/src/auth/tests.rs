@@ -123,8 +123,11 @@ fn controller_secret() -> Secret {
     secret(KNOWN[0].2)
 }
 
+/// A key of TLS.
+const TLS_KEY: &str = "NVMeTLSkey-1:01:AQgPFh0kKzI5QEdOVVxjanF4f4aNlJuiqbC3vsXM09pl1OOC:";
+
 fn keys(controller: Option<Secret>, hash: Option<Hash>, group: Option<Group>) -> Arc<HostKeys> {
-    Arc::new(HostKeys { secret: host_secret(), controller_secret: controller, hash, group })
+    Arc::new(HostKeys { secret: Some(host_secret()), controller_secret: controller, hash, group, tls: None })
 }
 
 #[test]
@@ -390,15 +393,22 @@ fn the_file_of_hosts_keeps_what_was_set_and_nobody_else_reads_it() {
     assert!(hosts.list().is_empty() && !file.exists());
     assert!(matches!(hosts.admission("nqn.a"), Admission::Refused));
     let keys = HostKeys {
-        secret: host_secret(),
+        secret: Some(host_secret()),
         controller_secret: Some(controller_secret()),
         hash: Some(Hash::Sha384),
         group: None,
+        tls: Some(TLS_KEY.parse().unwrap()),
     };
     assert!(hosts.set("nqn.a", keys.clone()).unwrap());
     assert!(!hosts.set("nqn.a", keys.clone()).unwrap());
     assert!(hosts.set("nqn.b", HostKeys { controller_secret: None, ..keys.clone() }).unwrap());
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    // One that has only a key of TLS; one that has nothing, and one whose target has more than it.
+    let tls = HostKeys { tls: keys.tls.clone(), ..HostKeys::default() };
+    assert!(hosts.set("nqn.t", tls.clone()).unwrap());
+    assert!(hosts.list().iter().any(|h| h.nqn == "nqn.t" && h.tls && !h.dhchap && !h.mutual));
+    assert!(hosts.set("nqn.c", HostKeys::default()).is_err());
+    assert!(hosts.set("nqn.c", HostKeys { controller_secret: Some(host_secret()), ..tls }).is_err());
     // The same secret for both, and a name that is none.
     let same = HostKeys { controller_secret: Some(host_secret()), ..keys.clone() };
     assert!(hosts.set("nqn.c", same).is_err() && hosts.set("c", keys.clone()).is_err());
@@ -406,7 +416,7 @@ fn the_file_of_hosts_keeps_what_was_set_and_nobody_else_reads_it() {
     assert_eq!(again.list(), hosts.list());
     assert!(matches!(again.admission("nqn.a"), Admission::Authenticated(k) if *k == keys));
     assert!(again.remove("nqn.a").unwrap() && !again.remove("nqn.a").unwrap());
-    assert_eq!(Hosts::open(&file).unwrap().list().len(), 1);
+    assert_eq!(Hosts::open(&file).unwrap().list().len(), 2);
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
     assert!(Hosts::open(&file).unwrap_err().to_string().contains("600"));
 }
@@ -422,6 +432,8 @@ fn a_file_of_hosts_that_is_wrong_is_refused_without_its_secrets() {
         format!("{good}dhchap_dhgroup = \"modp\"\n"),
         format!("{good}dhchap_ctrl_secret = \"{}\"\n", KNOWN[0].1),
         format!("{good}dhchap_ctrl_secret = \"{}x\"\n", KNOWN[0].2),
+        format!("{good}tls_key = \"{}\"\n", TLS_KEY.replace("AQgP", "AAcO")),
+        "[[host]]\nnqn = \"nqn.a\"\n".to_owned(),
         good.replace("nqn.a", "a"),
         good.replace("\"DHHC", "DHHC"),
     ] {

@@ -45,7 +45,9 @@ pub(crate) fn answer_demand(
 ) -> Result<(), Error> {
     let refused = |text: &str| Err(Error::Refused(text.to_owned()));
     if answer & CHANNEL != 0 {
-        return refused("the target demands a secure channel (TLS), which is not supported");
+        return refused(
+            "the target demands a secure channel that begins with the authentication, which is not supported",
+        );
     }
     if answer & AUTHENTICATE == 0 {
         if options.controller_secret.is_some() && nqn != DISCOVERY {

@@ -24,6 +24,7 @@ use crate::host::request::{self, Request, property};
 use crate::host::slots::Sink;
 use crate::pdu::MAX_DATA;
 use crate::pdu::u32_at;
+use crate::tls::{Derivation, Psk};
 use crate::{namespace::DISCOVERY, status};
 
 /// The number of a controller that does not exist yet.
@@ -113,6 +114,19 @@ fn opening(options: &HostOptions, depth: usize) -> Opening {
     Opening { header_digest, data_digest, depth, timeout: command_timeout, connect: connect_timeout }
 }
 
+/// The keys of this host for a subsystem; none: it uses no TLS. Targets know one version or the other.
+fn psks(options: &HostOptions, nqn: &str) -> Result<Vec<Psk>, Error> {
+    let Some(key) = &options.tls_key else { return Ok(Vec::new()) };
+    let of = |version| Psk::new(key, &options.host_nqn, nqn, version, Derivation::Specified);
+    let psks: Vec<Psk> = [1, 0].into_iter().filter_map(of).collect();
+    if psks.is_empty() {
+        return Err(Error::Refused(
+            "the names of the host and the subsystem are too long for TLS".to_owned(),
+        ));
+    }
+    Ok(psks)
+}
+
 fn connect(
     queue: &Queue,
     id: u16,
@@ -158,7 +172,7 @@ impl Controller {
     /// [`Error::Connection`], [`Error::Protocol`], [`Error::Ended`], [`Error::Refused`].
     pub(crate) fn connect(portal: &str, nqn: &str, options: &HostOptions) -> Result<Controller, Error> {
         let mut open = Open(Vec::new());
-        let admin = Queue::open(portal, &opening(options, ADMIN_DEPTH))?;
+        let admin = Queue::open(portal, &opening(options, ADMIN_DEPTH), psks(options, nqn)?)?;
         open.0.push(admin.clone());
         let id = connect(&admin, 0, ADMIN_ENTRIES, NEW, nqn, options)?;
         let cap = enable(&admin)?;
@@ -173,7 +187,8 @@ impl Controller {
             let entries = (cap as u16).saturating_add(1).min(options.depth.clamp(1, 1023) + 1).max(2);
             for number in 1..=queues as u16 {
                 // A queue of n entries has at most n - 1 commands in it.
-                let queue = Queue::open(portal, &opening(options, usize::from(entries) - 1))?;
+                let queue =
+                    Queue::open(portal, &opening(options, usize::from(entries) - 1), psks(options, nqn)?)?;
                 open.0.push(queue.clone());
                 connect(&queue, number, entries, id, nqn, options)?;
                 queue.limit_capsules(facts.in_capsule);

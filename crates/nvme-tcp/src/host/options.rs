@@ -9,6 +9,7 @@ use ashlar_environment::random;
 use crate::auth::Secret;
 use crate::error::Error;
 use crate::host::policy::IoPolicy;
+use crate::tls::TlsKey;
 
 /// How a host uses a namespace.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub struct HostOptions {
     /// The secret with which targets have to authenticate themselves to this host; none: they need not. Discovery controllers
     /// need not in any case.
     pub controller_secret: Option<Secret>,
+    /// The key of TLS: every connection to a target then begins with TLS, also those to discovery controllers. None: none does.
+    pub tls_key: Option<TlsKey>,
     /// Digests of headers.
     pub header_digest: bool,
     /// Digests of data.
@@ -69,6 +72,7 @@ impl HostOptions {
             host_id,
             secret: None,
             controller_secret: None,
+            tls_key: None,
             header_digest: true,
             data_digest: true,
             queues: 1,

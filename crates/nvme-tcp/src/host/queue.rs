@@ -22,6 +22,7 @@ use crate::host::request::Request;
 use crate::host::slots::{Sink, Slot, Slots};
 use crate::pdu::{COMMON, DIGEST, IC, MAX_DATA, SHORT, broken, digest, fes, flag, h2c_term, kind};
 use crate::pdu::{u16_at, u32_at};
+use crate::tls::{self, Psk};
 use crate::wire::{Socket, TICK, Wire, is_tick};
 
 /// Bytes that are received at once.
@@ -84,12 +85,15 @@ fn dial(portal: &str, timeout: Duration) -> Result<Arc<dyn Socket>, Error> {
 }
 
 impl Queue {
-    /// Connects to `HOST:PORT` and agrees on digests.
+    /// Connects to `HOST:PORT`, with TLS if there are keys for it, and agrees on digests.
     ///
     /// # Errors
-    /// [`Error::Connection`], [`Error::Protocol`].
-    pub(crate) fn open(portal: &str, opening: &Opening) -> Result<Arc<Queue>, Error> {
-        let socket = dial(portal, opening.connect)?;
+    /// [`Error::Connection`], [`Error::Protocol`]; [`Error::Refused`] if the target does not agree on TLS.
+    pub(crate) fn open(portal: &str, opening: &Opening, psks: Vec<Psk>) -> Result<Arc<Queue>, Error> {
+        let mut socket = dial(portal, opening.connect)?;
+        if !psks.is_empty() {
+            socket = tls::connect(&socket, psks, Instant::now() + opening.timeout)?;
+        }
         let (queue, incoming) = Queue::over(socket, opening)?;
         let mine = queue.clone();
         thread::start("nvme-host", Some(STACK), move || mine.receive_all(incoming))?;

@@ -9,3 +9,4 @@ mod golden;
 mod ports;
 mod reconnects;
 mod rig;
+mod tls;

@@ -37,7 +37,7 @@ impl Guarded {
     /// Knows the host of the tests.
     fn knowing(controller: Option<Secret>, hash: Option<Hash>, group: Option<Group>) -> Arc<Guarded> {
         let secret = HOST_SECRET.parse().unwrap();
-        let keys = HostKeys { secret, controller_secret: controller, hash, group };
+        let keys = HostKeys { secret: Some(secret), controller_secret: controller, hash, group, tls: None };
         Guarded::of(Admission::Authenticated(Arc::new(keys)))
     }
 }
@@ -134,7 +134,7 @@ fn a_host_that_is_removed_loses_its_controller_and_one_with_a_new_secret_does_no
     until(|| namespace.read(0, &mut [0; 4096]).is_ok());
     let losses = namespace.paths()[0].losses;
     let other = OTHER_SECRET.parse().unwrap();
-    let keys = HostKeys { secret: other, controller_secret: None, hash: None, group: None };
+    let keys = HostKeys { secret: Some(other), ..HostKeys::default() };
     *guarded.admission.write() = Admission::Authenticated(Arc::new(keys));
     std::thread::sleep(SHORT);
     namespace.read(0, &mut [0; 4096]).unwrap();

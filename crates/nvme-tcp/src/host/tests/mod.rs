@@ -7,4 +7,5 @@ mod parts;
 mod paths;
 mod pending;
 mod rig;
+mod tls;
 mod use_of;
