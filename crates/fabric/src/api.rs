@@ -76,11 +76,14 @@ pub struct Blocks {
     pub seed: Option<u64>,
     /// How often a block is hit at most; 0: always; none: once for a lost write, always for a corrupt read.
     pub times: Option<u32>,
+    /// How many hits there are in all, over all blocks; none: no limit. Which blocks are hit then depends on the order of commands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
 }
 
 impl Default for Blocks {
     fn default() -> Blocks {
-        Blocks { first: 0, last: None, rate: 1.0, seed: None, times: None }
+        Blocks { first: 0, last: None, rate: 1.0, seed: None, times: None, limit: None }
     }
 }
 
@@ -228,6 +231,12 @@ pub struct Drive {
     pub percentage_used: u8,
     /// Spare in percent.
     pub spare: u8,
+    /// Blocks that a fault returned with a wrong bit, since the start.
+    #[serde(default)]
+    pub corrupt_blocks: u64,
+    /// Blocks whose write, zeroing or deallocation a fault answered without storing it, since the start.
+    #[serde(default)]
+    pub lost_blocks: u64,
     /// Its namespaces.
     pub namespaces: Vec<Namespace>,
     /// What it did.

@@ -2,6 +2,8 @@
 //!
 //! Must not depend on: who asks.
 
+use std::sync::atomic::Ordering;
+
 use ashlar_nvme_tcp::{Known, Statistics};
 
 use crate::api::{Drive, Namespace, Port, State, Zone};
@@ -97,6 +99,8 @@ fn of_drive(enclosure: &Enclosure, bay: usize) -> Drive {
         depth: depth as u64,
         percentage_used: health.used,
         spare: health.spare,
+        corrupt_blocks: enclosure.drive(bay).corrupt.load(Ordering::Relaxed),
+        lost_blocks: enclosure.drive(bay).lost.load(Ordering::Relaxed),
         namespaces: (1..=setup.namespaces).map(namespace).collect(),
         used: enclosure.drive(bay).usage.describe(),
     }

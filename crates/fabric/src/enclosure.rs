@@ -63,6 +63,9 @@ pub(crate) struct Part {
     pub(crate) usage: Usage,
     /// How often a drive was pulled while it was in use.
     pub(crate) losses: AtomicU64,
+    /// Blocks that a fault returned with a wrong bit, and blocks whose write it lost.
+    pub(crate) corrupt: AtomicU64,
+    pub(crate) lost: AtomicU64,
 }
 
 impl Part {
@@ -255,7 +258,8 @@ impl Enclosure {
         self.execute(path, nsid, Operation::Read, span, || {
             self.store.read(path.bay, nsid, at, out).map_err(|e| self.failed(path.bay, &e))?;
             let block = self.setup.block as usize;
-            self.faults.read_recursive().corrupt(path.bay, nsid, at / block as u64, block, out);
+            let damaged = self.faults.read_recursive().corrupt(path.bay, nsid, at / block as u64, block, out);
+            self.drive(path.bay).corrupt.fetch_add(damaged, Ordering::Relaxed);
             Ok(())
         })
     }
@@ -319,6 +323,8 @@ impl Enclosure {
         while first < end {
             let count = (end - first).min(TOGETHER);
             let kept = faults.written(bay, nsid, first, count);
+            let lost = kept.iter().filter(|kept| !**kept).count() as u64;
+            self.drive(bay).lost.fetch_add(lost, Ordering::Relaxed);
             for run in kept.chunk_by(|a, b| a == b) {
                 if run[0] {
                     store(first * block, run.len() as u64 * block).map_err(failed)?;

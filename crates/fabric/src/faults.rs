@@ -76,6 +76,9 @@ fn check_blocks(setup: &Setup, blocks: &Blocks) -> Result<(), Error> {
         let end = setup.blocks() - 1;
         return Err(Error::invalid(format!("blocks {} to {last} are not within 0 to {end}", blocks.first)));
     }
+    if blocks.limit == Some(0) {
+        return Err(Error::invalid("the limit of hits is at least 1"));
+    }
     match blocks.rate > 0.0 && blocks.rate <= 1.0 {
         true => Ok(()),
         false => Err(Error::invalid("the rate is a share of the blocks, above 0 and at most 1")),
@@ -95,7 +98,7 @@ fn selection(setup: &Setup, spec: &FaultSpec) -> Option<Selection> {
         (*bay as u64, u64::from(*namespace)),
         blocks.rate,
         (blocks.first, last),
-        blocks.times.unwrap_or(times),
+        (blocks.times.unwrap_or(times), blocks.limit.unwrap_or(u64::MAX)),
     ))
 }
 
@@ -179,8 +182,9 @@ impl Faults {
         })
     }
 
-    /// Damages what was read of a namespace, from a block on.
-    pub(crate) fn corrupt(&self, at: usize, nsid: u32, first: u64, block: usize, out: &mut [u8]) {
+    /// Damages what was read of a namespace, from a block on. Returns how many blocks.
+    pub(crate) fn corrupt(&self, at: usize, nsid: u32, first: u64, block: usize, out: &mut [u8]) -> u64 {
+        let mut damaged = 0;
         for active in &self.active {
             let FaultSpec::CorruptRead { bay, namespace, .. } = &active.spec else { continue };
             let Some(selection) = active.selection.as_ref().filter(|_| (*bay, *namespace) == (at, nsid))
@@ -191,9 +195,11 @@ impl Faults {
                 if selection.hit(number) {
                     let bit = selection.bit(number, bytes.len());
                     bytes[bit / 8] ^= 1 << (bit % 8);
+                    damaged += 1;
                 }
             }
         }
+        damaged
     }
 
     /// Which of `count` blocks of a namespace, from a block on, are written; the others are lost. A block that is written is no

@@ -23,6 +23,8 @@ pub(crate) struct Selection {
     last: u64,
     /// How often a block is hit; 0: always.
     times: u32,
+    /// How many hits there are, over all blocks.
+    limit: u64,
     state: Mutex<State>,
 }
 
@@ -35,18 +37,19 @@ struct State {
 }
 
 impl Selection {
-    /// A share of `rate` (0 to 1) of the blocks `first` to `last`. `place`: the drive and the namespace.
+    /// A share of `rate` (0 to 1) of the blocks `first` to `last`. `place`: the drive and the namespace. `times`: how often a block is hit,
+    /// 0: always; `limit`: how many hits there are in all.
     pub(crate) fn new(
         seed: u64,
         place: (u64, u64),
         rate: f64,
         (first, last): (u64, u64),
-        times: u32,
+        (times, limit): (u32, u64),
     ) -> Selection {
         let mut mixer = Seeded::new(seed ^ place.0 << 32 ^ place.1);
         // 2^64 itself has no u64.
         let below = (rate < 1.0).then(|| (rate.max(0.0) * 18_446_744_073_709_551_616.0) as u64);
-        Selection { seed: mixer.next(), below, first, last, times, state: Mutex::default() }
+        Selection { seed: mixer.next(), below, first, last, times, limit, state: Mutex::default() }
     }
 
     fn hash(&self, block: u64) -> Seeded {
@@ -74,7 +77,7 @@ impl Selection {
             return false;
         }
         let mut state = self.state.lock();
-        if state.spared.contains(&block) {
+        if state.count >= self.limit || state.spared.contains(&block) {
             return false;
         }
         let hits = state.hits.entry(block).or_default();
@@ -108,7 +111,7 @@ mod tests {
     use super::*;
 
     fn chosen(seed: u64, place: (u64, u64)) -> Vec<u64> {
-        let selection = Selection::new(seed, place, 0.01, (0, u64::MAX), 0);
+        let selection = Selection::new(seed, place, 0.01, (0, u64::MAX), (0, u64::MAX));
         (0..10_000).filter(|b| selection.chosen(*b)).collect()
     }
 
@@ -124,12 +127,15 @@ mod tests {
 
     #[test]
     fn hits_are_bounded_by_times_range_and_sparing() {
-        let selection = Selection::new(1, (1, 1), 1.0, (10, 12), 2);
+        let selection = Selection::new(1, (1, 1), 1.0, (10, 12), (2, u64::MAX));
         let hits = |block| (0..4).filter(|_| selection.hit(block)).count();
         selection.spare(11);
         assert_eq!([9, 10, 11, 12, 13].map(hits), [0, 2, 0, 2, 0]);
         assert_eq!(selection.hits(), (4, vec![10, 10, 12, 12]));
-        assert!(!Selection::new(1, (1, 1), 0.0, (0, 9), 0).hit(3));
+        assert!(!Selection::new(1, (1, 1), 0.0, (0, 9), (0, u64::MAX)).hit(3));
+        let limited = Selection::new(1, (1, 1), 1.0, (0, 9), (0, 3));
+        assert_eq!([7, 8, 7, 9, 7].map(|b| limited.hit(b)), [true, true, true, false, false]);
+        assert_eq!(limited.hits(), (3, vec![7, 8, 7]));
         assert!(selection.bit(10, 4096) < 32_768);
     }
 }

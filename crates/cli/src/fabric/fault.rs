@@ -94,6 +94,9 @@ pub struct Damage {
     /// How often a block is hit; 0: always [default: a write once, reads always]
     #[arg(long, value_name = "N")]
     times: Option<u32>,
+    /// How many hits there are in all; which blocks they hit depends on the order of commands [default: no limit]
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
 }
 
 fn range(text: &str) -> Result<(u64, u64), String> {
@@ -107,7 +110,7 @@ fn range(text: &str) -> Result<(u64, u64), String> {
 impl Damage {
     fn blocks(&self) -> Blocks {
         let (first, last) = self.blocks.map_or((0, None), |(first, last)| (first, Some(last)));
-        Blocks { first, last, rate: self.rate, seed: self.seed, times: self.times }
+        Blocks { first, last, rate: self.rate, seed: self.seed, times: self.times, limit: self.limit }
     }
 }
 

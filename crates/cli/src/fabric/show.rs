@@ -165,7 +165,15 @@ fn blocks_text(blocks: &Blocks) -> String {
         None | Some(0) => {}
         Some(times) => text += &format!(", {times} times each"),
     }
+    if let Some(limit) = blocks.limit {
+        text += &format!(", {limit} in all");
+    }
     text
+}
+
+/// Whether it damages blocks.
+fn damages(fault: &FaultSpec) -> bool {
+    matches!(fault, FaultSpec::CorruptRead { .. } | FaultSpec::LostWrite { .. })
 }
 
 /// The faults in force.
@@ -176,8 +184,7 @@ pub fn fault_table(faults: &[Fault]) -> String {
     let mut table = empty_table();
     table.set_header(["Fault", "What", "Blocks hit"]);
     for fault in faults {
-        let damages = matches!(fault.spec, FaultSpec::CorruptRead { .. } | FaultSpec::LostWrite { .. });
-        let hits = if damages { fault.hits.to_string() } else { String::new() };
+        let hits = if damages(&fault.spec) { fault.hits.to_string() } else { String::new() };
         table.add_row([fault.id.to_string(), fault_text(&fault.spec), hits]);
     }
     table.to_string()
@@ -204,9 +211,16 @@ fn drive_text(output: &Output, drive: &Drive, state: &State) -> String {
         format!("Read         {} commands, {}", drive.used.reads, size_text(drive.used.bytes_read)),
         format!("Written      {} commands, {}", drive.used.writes, size_text(drive.used.bytes_written)),
         format!("Failed       {} commands", drive.used.errors),
+        format!(
+            "Damaged      {} blocks read with a wrong bit, {} writes of blocks lost",
+            drive.corrupt_blocks, drive.lost_blocks
+        ),
     ];
     let of = state.faults.iter().filter(|f| concerns(&f.spec, drive.bay));
-    lines.extend(of.map(|f| format!("Fault {:<6} {}", f.id, fault_text(&f.spec))));
+    lines.extend(of.map(|f| {
+        let hits = if damages(&f.spec) { format!(", {} hit", f.hits) } else { String::new() };
+        format!("Fault {:<6} {}{hits}", f.id, fault_text(&f.spec))
+    }));
     let mut table = empty_table();
     table.set_header(["Namespace", "State", "Size", "Block", "NGUID, UUID", "EUI-64"]);
     for namespace in &drive.namespaces {

@@ -164,7 +164,7 @@ fn lost_namespace_is_not_there_and_the_other_one_is() {
 }
 
 fn lost(rate: f64, times: Option<u32>) -> FaultSpec {
-    let blocks = Blocks { rate, times, first: 16, last: Some(271), seed: Some(8) };
+    let blocks = Blocks { rate, times, first: 16, last: Some(271), seed: Some(8), limit: None };
     FaultSpec::LostWrite { bay: 2, namespace: 1, blocks }
 }
 
@@ -210,6 +210,39 @@ fn writes_can_be_lost_always_also_zeros() {
         let wanted = u8::from((16..=271).contains(&block));
         assert!(bytes.iter().all(|b| *b == wanted), "{block}");
     }
+}
+
+#[test]
+fn lost_and_corrupt_blocks_are_counted_up_to_their_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::new(folder.path(), "[drive]\ncapacity = \"8MiB\"");
+    let space = rig.space(1, 1);
+    let blocks = Blocks { limit: Some(3), times: Some(0), ..Blocks::default() };
+    rig.inject(FaultSpec::LostWrite { bay: 1, namespace: 1, blocks: blocks.clone() });
+    rig.inject(FaultSpec::CorruptRead { bay: 1, namespace: 1, blocks });
+    write(&*space, 0, 8, 5);
+    let first = read(&*space, 0, 8).unwrap();
+    let second = read(&*space, 0, 8).unwrap();
+    // The first three blocks are those that were never stored, and those that are damaged when they are read.
+    assert!(
+        first != second && second[..3 * BLOCK] == [0; 3 * BLOCK] && second[3 * BLOCK..] == [5; 5 * BLOCK]
+    );
+    assert_eq!(first[..3 * BLOCK].iter().map(|b| b.count_ones()).sum::<u32>(), 3);
+    let state = crate::describe::state(&rig.enclosure, vec![None; 6], None);
+    assert_eq!((state.drives[0].lost_blocks, state.drives[0].corrupt_blocks), (3, 3));
+    assert_eq!(state.faults.iter().map(|f| f.hits).collect::<Vec<_>>(), [3, 3]);
+    let page = crate::metrics::text(&state);
+    for fault in ["corrupt-read", "lost-write"] {
+        let wanted = format!("bay=\"1\",fault=\"{fault}\"");
+        assert!(
+            page.lines()
+                .any(|l| l.contains("damaged_blocks_total") && l.contains(&wanted) && l.ends_with(" 3")),
+            "{page}"
+        );
+    }
+    let none = Blocks { limit: Some(0), ..Blocks::default() };
+    let wrong = FaultSpec::LostWrite { bay: 1, namespace: 1, blocks: none };
+    assert_eq!(rig.enclosure.inject(&wrong, &|_| {}).unwrap_err().kind, Kind::Invalid);
 }
 
 #[test]
