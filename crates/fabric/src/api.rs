@@ -2,7 +2,7 @@
 //!
 //! Must not depend on: the process.
 
-use ashlar_nvme_tcp::{HostKeys, Known};
+use ashlar_nvme_tcp::{AnaState, HostKeys, Known};
 use serde::{Deserialize, Serialize};
 
 /// A fault.
@@ -87,6 +87,33 @@ impl Default for Blocks {
     }
 }
 
+/// How namespaces are accessed through ports (asymmetric namespace access), in calls and in set-ups.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnaSpec {
+    /// A port (`A1`) or all ports of a module (`A`); none: all ports.
+    #[serde(default)]
+    pub at: Option<String>,
+    /// `BAY/NAMESPACE`, or `BAY` for all of a drive; `{1...4}` works. Empty: all namespaces.
+    #[serde(default)]
+    pub namespaces: Vec<String>,
+    /// The state that they have.
+    pub state: AnaState,
+}
+
+/// Namespaces that have the same ANA state at a port.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct AnaEntry {
+    /// The port.
+    pub port: String,
+    /// Its module.
+    pub module: String,
+    /// The state.
+    pub state: AnaState,
+    /// `BAY/NAMESPACE`, in order.
+    pub namespaces: Vec<String>,
+}
+
 /// A change.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
@@ -100,6 +127,11 @@ pub enum Call {
     Clear {
         /// Their numbers; none: all.
         ids: Vec<u32>,
+    },
+    /// Sets how namespaces are accessed through ports.
+    SetAna {
+        /// Which, and how.
+        ana: AnaSpec,
     },
     /// Lets a host connect, or changes its secrets.
     SetHost {
@@ -166,6 +198,9 @@ pub struct State {
     pub hosts: Option<Vec<Known>>,
     /// The faults in force.
     pub faults: Vec<Fault>,
+    /// How namespaces are accessed through each port: an entry for each state that there is.
+    #[serde(default)]
+    pub ana: Vec<AnaEntry>,
 }
 
 /// What was read and written.

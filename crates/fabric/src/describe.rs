@@ -45,6 +45,7 @@ pub(crate) fn state(
         zones: setup.zones.as_ref().map(|zones| zones.iter().map(zone).collect()),
         hosts,
         faults,
+        ana: enclosure.ana.list(setup),
     }
 }
 

@@ -11,7 +11,8 @@ use std::path::Path;
 use ashlar_arguments::expand;
 use serde::Deserialize;
 
-use crate::api::FaultSpec;
+use crate::ana;
+use crate::api::{AnaSpec, FaultSpec};
 use crate::design::{DESIGNS, Design, Drive as Kind};
 use crate::error::Error;
 use crate::faults;
@@ -58,6 +59,8 @@ struct Document {
     zones: Option<Vec<ZoneTable>>,
     #[serde(default)]
     faults: Vec<FaultSpec>,
+    #[serde(default)]
+    ana: Vec<AnaSpec>,
 }
 
 #[derive(Deserialize, Default)]
@@ -137,6 +140,9 @@ pub fn parse(text: &str, folder: &Path) -> Result<Setup, Error> {
     for fault in &setup.faults {
         faults::check(&setup, fault)?;
     }
+    for spec in &setup.ana {
+        ana::choose(&setup, spec)?;
+    }
     Ok(setup)
 }
 
@@ -190,9 +196,10 @@ fn build(document: Document, folder: &Path) -> Result<Setup, String> {
         ports,
         zones: None,
         faults: document.faults,
+        ana: document.ana,
     };
-    if setup.faults.len() > MANY {
-        return Err(format!("faults: at most {MANY}"));
+    if setup.faults.len() > MANY || setup.ana.len() > MANY {
+        return Err(format!("faults and ana: at most {MANY} of each"));
     }
     setup.zones = document.zones.map(|zones| build_zones(zones, &setup)).transpose()?;
     Ok(setup)
@@ -350,16 +357,7 @@ fn build_zones(tables: Vec<ZoneTable>, setup: &Setup) -> Result<Vec<Zone>, Strin
 fn namespaces(texts: &[String], setup: &Setup) -> Result<Vec<(usize, u32)>, String> {
     let mut out = Vec::new();
     for text in expand::expand(texts)? {
-        let (bay, number) = match text.split_once('/') {
-            Some((bay, number)) => (bay.parse().ok(), number.parse().ok().map(|n: u32| n..=n)),
-            None => (text.parse().ok(), Some(1..=setup.namespaces)),
-        };
-        let bay = bay.filter(|b| (1..=setup.bays).contains(b));
-        let numbers = number.filter(|n| *n.start() >= 1 && *n.end() <= setup.namespaces);
-        match (bay, numbers) {
-            (Some(bay), Some(numbers)) => out.extend(numbers.map(|n| (bay, n))),
-            _ => return Err(format!("{text:?} is no BAY or BAY/NAMESPACE of this enclosure")),
-        }
+        out.extend(setup.namespaces_named(&text)?);
     }
     Ok(out)
 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 use ashlar_environment::{thread, time::Instant};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
+use crate::ana::States;
 use crate::api::{Fault, FaultSpec};
 use crate::drive_model::Operation;
 use crate::error::Error;
@@ -108,6 +109,8 @@ pub(crate) struct Enclosure {
     start: Instant,
     pub(crate) model: Mutex<Model>,
     faults: RwLock<Faults>,
+    /// How namespaces are accessed through ports.
+    pub(crate) ana: States,
     /// Held while drives and ports follow the faults.
     applying: Mutex<()>,
     drives: Vec<Part>,
@@ -127,6 +130,7 @@ impl Enclosure {
             start: Instant::now(),
             model: Mutex::new(Model::new(&setup)),
             faults: RwLock::default(),
+            ana: States::new(&setup)?,
             applying: Mutex::default(),
             drives: parts(setup.bays),
             ports: parts(setup.ports.len()),

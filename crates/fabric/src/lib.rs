@@ -5,7 +5,7 @@
 //! * [`Process`]: serves it, and answers management calls on a Unix socket: what `ashlar fabric serve` runs.
 //! * [`Client`]: makes those calls. [`api`]: the documents of both sides.
 //!
-//! Files: `document` (the file of a set-up), `quantity`, `design` (enclosures that exist), `setup` (what is decided); `limiter`,
+//! Files: `ana` (access by port); `document` (the file of a set-up), `quantity`, `design` (enclosures that exist), `setup` (what is decided); `limiter`,
 //! `thermal`, `drive_model`, `model` (the time of commands, pure), `selection`, `faults` (faults, pure), `store` (backing
 //! files), `usage` (counters), `enclosure` (a command from arrival to answer), `identity`, `target` (as hosts see it), `process`,
 //! `describe`, `metrics`, `service` (the socket), `client`, `api`, `error`.
@@ -21,6 +21,7 @@
     allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
 )]
 
+mod ana;
 pub mod api;
 mod client;
 mod describe;

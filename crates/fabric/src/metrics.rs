@@ -23,6 +23,11 @@ pub(crate) fn text(state: &State) -> String {
             .add(&labels, port.controllers);
         used(&mut page, "port", &labels, &port.used);
     }
+    for entry in &state.ana {
+        let labels = [("port", entry.port.as_str()), ("state", &entry.state.to_string())];
+        let what = "Namespaces of the enclosure by their ANA state at a port.";
+        page.gauge(node, "ashlar_fabric_port_namespaces", what).add(&labels, entry.namespaces.len());
+    }
     for drive in &state.drives {
         let bay = drive.bay.to_string();
         let labels = [("bay", bay.as_str())];

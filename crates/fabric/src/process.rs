@@ -135,6 +135,10 @@ impl Running {
         match call {
             api::Call::SetHost { nqn, keys } => self.set_host(nqn, keys),
             api::Call::RemoveHost { nqn } => self.remove_host(nqn),
+            api::Call::SetAna { ana } => {
+                let set = self.enclosure.ana.set(&self.enclosure.setup, ana);
+                set.map(|()| api::Answer::default())
+            }
             api::Call::Inject { fault } => {
                 self.change_faults(|cut| Ok(vec![self.enclosure.inject(fault, cut)?]))
             }

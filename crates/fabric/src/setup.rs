@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use crate::api::FaultSpec;
+use crate::api::{AnaSpec, FaultSpec};
 
 /// Bays, namespaces of a drive and ports of an enclosure, at most.
 pub(crate) const MOST_BAYS: usize = 256;
@@ -57,6 +57,8 @@ pub struct Setup {
     pub zones: Option<Vec<Zone>>,
     /// Faults from the start on.
     pub faults: Vec<FaultSpec>,
+    /// How namespaces are accessed through ports from the start on, one after the other. What none names is optimized.
+    pub ana: Vec<AnaSpec>,
 }
 
 /// Who sees what.
@@ -182,6 +184,23 @@ impl Setup {
     #[must_use]
     pub fn module_named(&self, name: &str) -> Option<usize> {
         (0..self.modules).find(|m| module_name(*m).eq_ignore_ascii_case(name))
+    }
+
+    /// Bay and number of the namespaces that `BAY/NAMESPACE` names, or `BAY`: all of a drive.
+    ///
+    /// # Errors
+    /// The text names none, as a message.
+    pub(crate) fn namespaces_named(&self, text: &str) -> Result<Vec<(usize, u32)>, String> {
+        let (bay, number) = match text.split_once('/') {
+            Some((bay, number)) => (bay.parse().ok(), number.parse().ok().map(|n: u32| n..=n)),
+            None => (text.parse().ok(), Some(1..=self.namespaces)),
+        };
+        let bay = bay.filter(|b| (1..=self.bays).contains(b));
+        let numbers = number.filter(|n| *n.start() >= 1 && *n.end() <= self.namespaces);
+        match (bay, numbers) {
+            (Some(bay), Some(numbers)) => Ok(numbers.map(|n| (bay, n)).collect()),
+            _ => Err(format!("{text:?} is no BAY or BAY/NAMESPACE of this enclosure")),
+        }
     }
 
     /// Blocks of a namespace.

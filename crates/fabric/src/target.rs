@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ashlar_nvme_tcp::{
-    Admission, DiscoveryRecord, Fault, Health, Hosts, Namespace, Subsystem, Subsystems, TlsMode,
+    Admission, AnaState, DiscoveryRecord, Fault, Health, Hosts, Namespace, Subsystem, Subsystems, TlsMode,
 };
 use parking_lot::RwLock;
 
@@ -119,6 +119,20 @@ impl Subsystem for Drive {
 
     fn in_service(&self) -> bool {
         self.enclosure.open_still(&self.path)
+    }
+
+    fn ana_groups(&self) -> u32 {
+        self.enclosure.setup.namespaces
+    }
+
+    /// Each namespace is a group of its own.
+    fn ana_group(&self, nsid: u32) -> u32 {
+        nsid.clamp(1, self.enclosure.setup.namespaces)
+    }
+
+    /// The server has the one address of the port.
+    fn ana_state(&self, _address: SocketAddr, group: u32) -> AnaState {
+        self.enclosure.ana.get(&self.enclosure.setup, self.path.port, self.path.bay, group)
     }
 }
 

@@ -10,6 +10,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use crate::namespace::Subsystem;
 use crate::status;
@@ -25,7 +26,8 @@ pub(crate) const EVENTS: u32 = 1 << 11;
 pub(crate) const MAX_GROUPS: u32 = 1024;
 
 /// The state of access to an ANA group of namespaces through a port.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum AnaState {
     /// Commands are executed.
     #[default]
@@ -41,6 +43,15 @@ pub enum AnaState {
 }
 
 impl AnaState {
+    /// All states.
+    pub const ALL: [AnaState; 5] = [
+        AnaState::Optimized,
+        AnaState::NonOptimized,
+        AnaState::Inaccessible,
+        AnaState::PersistentLoss,
+        AnaState::Change,
+    ];
+
     /// The number of the state in the log page.
     pub(crate) fn code(self) -> u8 {
         match self {

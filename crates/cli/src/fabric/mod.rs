@@ -2,6 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `ana` | `ana`: how namespaces are accessed through ports |
 //! | `context` | what a command needs |
 //! | `serve` | `serve`: the process that is an enclosure; `check` and `setup`, which need none |
 //! | `fault` | `fault`: what fails, and what works again |
@@ -14,6 +15,7 @@
 //!
 //! Must not depend on: aliases, S3.
 
+mod ana;
 mod context;
 mod fault;
 pub mod host;
@@ -70,6 +72,9 @@ enum Command {
     /// Have parts of the enclosure fail, and work again
     #[command(subcommand)]
     Fault(fault::Command),
+    /// Say how hosts access namespaces through ports: asymmetric namespace access
+    #[command(subcommand)]
+    Ana(ana::Command),
     /// Say which hosts may connect to the drives, with their secrets
     #[command(subcommand)]
     Host(host::Command),
@@ -101,6 +106,7 @@ async fn dispatch(command: Command, context: &Context<'_>) -> Outcome {
         Command::Attach(options) => target::attach(&options),
         Command::Detach(options) => target::detach(&options),
         Command::Fault(command) => fault::run(command, context).await,
+        Command::Ana(command) => ana::run(command, context).await,
         Command::Host(command) => host::run(command, context).await,
     }
 }

@@ -89,12 +89,13 @@ fn status_text(output: &Output, state: &State) -> String {
     }
     lines.push(table.to_string());
     let mut table = empty_table();
-    table.set_header(["Port", "State", "Address", "Hosts", "Reads", "Writes", "Zones"]);
+    table.set_header(["Port", "State", "ANA", "Address", "Hosts", "Reads", "Writes", "Zones"]);
     for port in &state.ports {
         let zones = state.zones.iter().flatten().filter(|z| z.ports.contains(&port.name));
         table.add_row([
             port.name.clone(),
             output.paint(tone(&port.state), &port.state),
+            ana_text(state, &port.name),
             port.address.clone(),
             port.controllers.to_string(),
             per_s(port.used.reads_per_s, port.used.read_bytes_per_s),
@@ -107,6 +108,15 @@ fn status_text(output: &Output, state: &State) -> String {
         lines.push(fault_table(&state.faults));
     }
     lines.join("\n")
+}
+
+/// The ANA states at a port: one, or how many namespaces have each.
+fn ana_text(state: &State, port: &str) -> String {
+    let of: Vec<_> = state.ana.iter().filter(|e| e.port == port).collect();
+    match of[..] {
+        [one] => one.state.to_string(),
+        _ => of.iter().map(|e| format!("{} {}", e.namespaces.len(), e.state)).collect::<Vec<_>>().join(", "),
+    }
 }
 
 /// The word of a fault, as commands and set-ups have it.

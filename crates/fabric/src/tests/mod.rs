@@ -3,6 +3,7 @@
 mod document;
 mod enclosure;
 mod model;
+mod paths;
 mod served;
 
 use std::path::Path;

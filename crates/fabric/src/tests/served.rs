@@ -12,11 +12,11 @@ use tokio::runtime::Runtime;
 use crate::api::{Call, FaultSpec, State};
 use crate::{Client, Kind, Options, Process, identity};
 
-struct Served {
+pub(super) struct Served {
     runtime: Runtime,
-    process: Option<Process>,
+    pub(super) process: Option<Process>,
     socket: PathBuf,
-    ports: Vec<u16>,
+    pub(super) ports: Vec<u16>,
 }
 
 fn free_ports(count: usize) -> Vec<u16> {
@@ -25,7 +25,7 @@ fn free_ports(count: usize) -> Vec<u16> {
 }
 
 impl Served {
-    fn new(folder: &Path, rest: &str) -> Served {
+    pub(super) fn new(folder: &Path, rest: &str) -> Served {
         Served::with(folder, rest, None)
     }
 
@@ -45,11 +45,11 @@ impl Served {
         Served { runtime, process: Some(process), socket, ports }
     }
 
-    fn call(&self, call: Call) -> Result<crate::api::Answer, crate::Error> {
+    pub(super) fn call(&self, call: Call) -> Result<crate::api::Answer, crate::Error> {
         self.runtime.block_on(Client::new(&self.socket).call(&call))
     }
 
-    fn state(&self) -> State {
+    pub(super) fn state(&self) -> State {
         self.runtime.block_on(Client::new(&self.socket).state()).unwrap()
     }
 
@@ -68,7 +68,7 @@ impl Drop for Served {
     }
 }
 
-fn until(is: impl Fn() -> bool) {
+pub(super) fn until(is: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(120);
     while !is() {
         assert!(Instant::now() < end);
@@ -76,7 +76,7 @@ fn until(is: impl Fn() -> bool) {
     }
 }
 
-fn options() -> HostOptions {
+pub(super) fn options() -> HostOptions {
     HostOptions::new().unwrap()
 }
 
