@@ -133,6 +133,13 @@ pub enum Call {
         /// Which, and how.
         ana: AnaSpec,
     },
+    /// Turns the identify LED of a bay on or off.
+    Locate {
+        /// From 1.
+        bay: usize,
+        /// Whether it is on.
+        on: bool,
+    },
     /// Lets a host connect, or changes its secrets.
     SetHost {
         /// Its name.
@@ -201,6 +208,157 @@ pub struct State {
     /// How namespaces are accessed through each port: an entry for each state that there is.
     #[serde(default)]
     pub ana: Vec<AnaEntry>,
+    /// Where Redfish is served; none: it is not.
+    #[serde(default)]
+    pub redfish: Option<String>,
+}
+
+/// Enclosure services: the elements of an enclosure, and the pages of SES-3 that show them.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Services {
+    /// Of the enclosure.
+    pub name: String,
+    /// What it says that it is.
+    pub title: String,
+    /// By kind, in the order of their numbers.
+    pub elements: Vec<Element>,
+    /// Configuration, enclosure status, element descriptor, additional element status.
+    pub pages: Vec<SesPage>,
+}
+
+/// An element of an enclosure.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Element {
+    /// What it is.
+    pub kind: ElementKind,
+    /// Among those of its kind, from 1.
+    pub number: usize,
+    /// For people.
+    pub name: String,
+    /// How it is.
+    pub status: ElementStatus,
+    /// What it measures, in `unit`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// Of the value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// Its identify LED is on.
+    pub identify: bool,
+    /// Its fault LED is on.
+    pub fault: bool,
+    /// It may fail soon.
+    pub predicted_failure: bool,
+    /// It is part of a recorded sample that was measured on no enclosure; otherwise it is the state of the virtual enclosure.
+    pub recorded: bool,
+}
+
+/// What an element is: its type in SES-3.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ElementKind {
+    /// Array device slot: a bay.
+    Slot,
+    /// Power supply; its value is its output.
+    PowerSupply,
+    /// Cooling: a fan.
+    Cooling,
+    /// Temperature sensor.
+    TemperatureSensor,
+    /// Voltage sensor.
+    VoltageSensor,
+    /// Enclosure services controller electronics: a module.
+    Module,
+    /// The enclosure itself.
+    Enclosure,
+}
+
+impl ElementKind {
+    /// Its element type code.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            ElementKind::Slot => 0x17,
+            ElementKind::PowerSupply => 0x02,
+            ElementKind::Cooling => 0x03,
+            ElementKind::TemperatureSensor => 0x04,
+            ElementKind::VoltageSensor => 0x12,
+            ElementKind::Module => 0x07,
+            ElementKind::Enclosure => 0x0e,
+        }
+    }
+
+    /// Its name, for people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            ElementKind::Slot => "Array device slot",
+            ElementKind::PowerSupply => "Power supply",
+            ElementKind::Cooling => "Cooling",
+            ElementKind::TemperatureSensor => "Temperature sensor",
+            ElementKind::VoltageSensor => "Voltage sensor",
+            ElementKind::Module => "Module",
+            ElementKind::Enclosure => "Enclosure",
+        }
+    }
+
+    /// The unit of its value.
+    pub(crate) fn unit(self) -> Option<&'static str> {
+        match self {
+            ElementKind::Slot | ElementKind::TemperatureSensor => Some("C"),
+            ElementKind::PowerSupply => Some("W"),
+            ElementKind::Cooling => Some("rpm"),
+            ElementKind::VoltageSensor => Some("V"),
+            ElementKind::Module | ElementKind::Enclosure => None,
+        }
+    }
+}
+
+/// How an element is: from the best to the worst, and one that is not there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ElementStatus {
+    /// Nothing is there.
+    NotInstalled,
+    /// It works.
+    Ok,
+    /// It works, and needs attention.
+    Noncritical,
+    /// It failed.
+    Critical,
+}
+
+impl ElementStatus {
+    /// Its element status code.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            ElementStatus::Ok => 1,
+            ElementStatus::Critical => 2,
+            ElementStatus::Noncritical => 3,
+            ElementStatus::NotInstalled => 5,
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            ElementStatus::Ok => "OK",
+            ElementStatus::Critical => "CRITICAL",
+            ElementStatus::Noncritical => "NONCRITICAL",
+            ElementStatus::NotInstalled => "NOT INSTALLED",
+        }
+    }
+}
+
+/// A diagnostic page of SES-3.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SesPage {
+    /// `02h`, for instance.
+    pub code: String,
+    /// Its name.
+    pub name: String,
+    /// Its bytes, in hexadecimal.
+    pub hex: String,
 }
 
 /// What was read and written.
@@ -256,10 +414,28 @@ pub struct Drive {
     pub state: String,
     /// Its serial number.
     pub serial: String,
+    /// Its model.
+    #[serde(default)]
+    pub model: String,
     /// The name of its subsystem.
     pub nqn: String,
     /// Degrees Celsius.
     pub celsius: f64,
+    /// Degrees Celsius from which it is throttled, and which it must not reach.
+    #[serde(default)]
+    pub warning_celsius: f64,
+    /// Degrees Celsius that it must not reach.
+    #[serde(default)]
+    pub critical_celsius: f64,
+    /// What its SMART data says: `OK`, `WARNING` (hot, or little spare) or `CRITICAL` (too hot).
+    #[serde(default)]
+    pub health: String,
+    /// Its spare is below the threshold.
+    #[serde(default)]
+    pub predicted_failure: bool,
+    /// The identify LED of its bay is on.
+    #[serde(default)]
+    pub locate: bool,
     /// Commands in progress.
     pub depth: u64,
     /// Percentage used.

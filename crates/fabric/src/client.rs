@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
-use crate::api::{Answer, Call, State};
+use crate::api::{Answer, Call, Services, State};
 use crate::error::{Error, Kind};
 
 /// Bytes of an answer, at most.
@@ -37,6 +37,14 @@ impl Client {
     /// [`Kind::Unavailable`] if there is none, [`Kind::Denied`] if it belongs to another user.
     pub async fn state(&self) -> Result<State, Error> {
         self.ask(Method::GET, "/v1/state", Bytes::new()).await
+    }
+
+    /// Enclosure services of the process.
+    ///
+    /// # Errors
+    /// As [`Client::state`].
+    pub async fn services(&self) -> Result<Services, Error> {
+        self.ask(Method::GET, "/v1/services", Bytes::new()).await
     }
 
     /// Has the process execute a call.

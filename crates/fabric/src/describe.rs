@@ -46,6 +46,7 @@ pub(crate) fn state(
         hosts,
         faults,
         ana: enclosure.ana.list(setup),
+        redfish: None,
     }
 }
 
@@ -95,8 +96,19 @@ fn of_drive(enclosure: &Enclosure, bay: usize) -> Drive {
         bay,
         state: state.into(),
         serial: identity::serial(setup, bay),
+        model: identity::model(setup),
         nqn: identity::nqn(setup, bay),
         celsius: (celsius * 10.0).round() / 10.0,
+        warning_celsius: setup.heat.throttle,
+        critical_celsius: setup.heat.critical,
+        health: match (celsius >= setup.heat.critical, health.critical_warning) {
+            (true, _) => "CRITICAL",
+            (false, 0) => "OK",
+            (false, _) => "WARNING",
+        }
+        .into(),
+        predicted_failure: health.spare < health.spare_threshold,
+        locate: enclosure.drive(bay).locate.load(Ordering::Relaxed),
         depth: depth as u64,
         percentage_used: health.used,
         spare: health.spare,

@@ -9,7 +9,7 @@
 //!
 //! Must not depend on: NVMe, sockets.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ashlar_environment::{thread, time::Instant};
@@ -19,7 +19,7 @@ use crate::ana::States;
 use crate::api::{Fault, FaultSpec};
 use crate::drive_model::Operation;
 use crate::error::Error;
-use crate::faults::Faults;
+use crate::faults::{self, Faults};
 use crate::model::{Command, Model};
 use crate::setup::Setup;
 use crate::store::Store;
@@ -67,6 +67,8 @@ pub(crate) struct Part {
     /// Blocks that a fault returned with a wrong bit, and blocks whose write it lost.
     pub(crate) corrupt: AtomicU64,
     pub(crate) lost: AtomicU64,
+    /// The identify LED of a bay, which stays on while its drive is pulled.
+    pub(crate) locate: AtomicBool,
 }
 
 impl Part {
@@ -197,6 +199,17 @@ impl Enclosure {
         self.drives.iter().zip(&drives).for_each(|(part, (gone, _))| part.set(!gone, || {}));
         let mut model = self.model.lock();
         model.drives.iter_mut().zip(&drives).for_each(|(drive, (_, slowness))| drive.slowness = *slowness);
+    }
+
+    /// Turns the identify LED of a bay on or off.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`](crate::Kind::NotFound): there is no such bay.
+    pub(crate) fn locate(&self, bay: usize, on: bool) -> Result<(), Error> {
+        let drive = bay.checked_sub(1).and_then(|i| self.drives.get(i));
+        let drive = drive.ok_or_else(|| faults::no_bay(&self.setup, bay))?;
+        drive.locate.store(on, Ordering::Relaxed);
+        Ok(())
     }
 
     /// The path to a drive through a port, if both are there.

@@ -27,6 +27,11 @@ pub(crate) struct Faults {
     active: Vec<Active>,
 }
 
+/// That a bay is not there.
+pub(crate) fn no_bay(setup: &Setup, bay: usize) -> Error {
+    Error::not_found(format!("there is no bay {bay}; bays are 1 to {}", setup.bays))
+}
+
 /// Refuses a fault of something that is not there.
 ///
 /// # Errors
@@ -34,7 +39,7 @@ pub(crate) struct Faults {
 pub(crate) fn check(setup: &Setup, spec: &FaultSpec) -> Result<(), Error> {
     let bay_there = |bay: usize| match (1..=setup.bays).contains(&bay) {
         true => Ok(()),
-        false => Err(Error::not_found(format!("there is no bay {bay}; bays are 1 to {}", setup.bays))),
+        false => Err(no_bay(setup, bay)),
     };
     let there = |bay: usize, namespace: u32| {
         bay_there(bay)?;

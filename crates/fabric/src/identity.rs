@@ -14,7 +14,7 @@ fn hash(setup: &Setup, what: &str, bay: usize, nsid: u32) -> [u8; 32] {
 }
 
 /// 16 bytes as a UUID of version 8 (RFC 9562).
-fn uuid_bytes(sum: &[u8; 32]) -> [u8; 16] {
+pub(crate) fn uuid_bytes(sum: &[u8; 32]) -> [u8; 16] {
     let mut id = [0; 16];
     id.copy_from_slice(&sum[..16]);
     id[6] = id[6] & 0x0f | 0x80;

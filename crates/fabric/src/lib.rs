@@ -8,7 +8,7 @@
 //! Files: `ana` (access by port); `document` (the file of a set-up), `quantity`, `design` (enclosures that exist), `setup` (what is decided); `limiter`,
 //! `thermal`, `drive_model`, `model` (the time of commands, pure), `selection`, `faults` (faults, pure), `store` (backing
 //! files), `usage` (counters), `enclosure` (a command from arrival to answer), `identity`, `target` (as hosts see it), `process`,
-//! `describe`, `metrics`, `service` (the socket), `client`, `api`, `error`.
+//! `describe`, `metrics`, `sample`, `services`, `ses`, `redfish` (enclosure services), `service` (the socket), `client`, `api`, `error`.
 //!
 //! Invariants: a command never ends before every resource that it passes had the time for it; what a fault does to which block
 //! depends on the seed alone; a command of a port or drive that went away never takes effect later.
@@ -37,8 +37,12 @@ mod metrics;
 mod model;
 mod process;
 mod quantity;
+mod redfish;
+mod sample;
 mod selection;
 mod service;
+mod services;
+mod ses;
 mod setup;
 mod store;
 mod target;

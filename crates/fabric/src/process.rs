@@ -23,7 +23,10 @@ use crate::describe;
 use crate::document::is_local;
 use crate::enclosure::Enclosure;
 use crate::error::{Error, Kind};
+use crate::redfish;
+use crate::sample::{self, Sample};
 use crate::service;
+use crate::services;
 use crate::setup::{MOST_PORTS, Setup};
 use crate::target::Target;
 
@@ -46,6 +49,10 @@ pub struct Options {
     pub hosts: Option<PathBuf>,
     /// Whoever can reach an address that is not of this machine alone may read and write.
     pub allow_anyone: bool,
+    /// Where Redfish is served, `HOST:PORT`. None: it is not.
+    pub redfish: Option<String>,
+    /// Whoever can reach an address that is not of this machine alone may read Redfish.
+    pub redfish_allow_anyone: bool,
 }
 
 /// The management socket, unless another one is named: in the folder of the user's session, or of the system.
@@ -66,6 +73,10 @@ pub(crate) struct Running {
     pub(crate) servers: Mutex<Vec<Option<Server>>>,
     /// Addresses of the ports that are up, with their numbers.
     addresses: Arc<RwLock<Vec<(u16, SocketAddr)>>>,
+    /// What is recorded of enclosures of this design.
+    pub(crate) sample: Sample,
+    /// Where Redfish is served.
+    redfish: Option<SocketAddr>,
 }
 
 impl Running {
@@ -108,7 +119,13 @@ impl Running {
     pub(crate) fn state(&self) -> api::State {
         let connected = self.servers.lock().iter().map(|s| s.as_ref().map(Server::statistics)).collect();
         let hosts = self.hosts.as_ref().map(|h| h.list());
-        describe::state(&self.enclosure, connected, hosts)
+        let state = describe::state(&self.enclosure, connected, hosts);
+        api::State { redfish: self.redfish.map(|a| a.to_string()), ..state }
+    }
+
+    /// Enclosure services.
+    pub(crate) fn services(&self) -> api::Services {
+        services::services(&self.state(), &self.sample)
     }
 
     fn guarded(&self) -> Result<&Hosts, Error> {
@@ -133,6 +150,9 @@ impl Running {
     /// Executes a management call.
     pub(crate) fn perform(&self, call: &api::Call) -> Result<api::Answer, Error> {
         match call {
+            api::Call::Locate { bay, on } => {
+                self.enclosure.locate(*bay, *on).map(|()| api::Answer::default())
+            }
             api::Call::SetHost { nqn, keys } => self.set_host(nqn, keys),
             api::Call::RemoveHost { nqn } => self.remove_host(nqn),
             api::Call::SetAna { ana } => {
@@ -182,17 +202,24 @@ impl Process {
         ashlar_machine::raise_open_files();
         let hosts = options.hosts.as_deref().map(Hosts::open).transpose();
         let hosts = hosts.map_err(|e| Error::invalid(e.to_string()))?.map(Arc::new);
+        let redfish = match &options.redfish {
+            Some(address) => Some(redfish::service::listen(address, options.redfish_allow_anyone).await?),
+            None => None,
+        };
+        let at = redfish.as_ref().and_then(|l| l.local_addr().ok());
         let listener = listen(&options.socket)?;
         let socket = options.socket.clone();
-        let begun = spawn_blocking("fabric-open", move || begin(options.setup, hosts)).await;
+        let begun = spawn_blocking("fabric-open", move || begin(options.setup, hosts, at)).await;
         let begun = begun.unwrap_or_else(|_| Err(Error::new(Kind::Failed, "the start broke off")));
         let running = begun.inspect_err(|_| {
             let _ = std::fs::remove_file(&socket);
         })?;
-        let tasks = vec![
+        let mut tasks = vec![
             spawn("fabric-manage", service::manage(listener, running.clone())),
-            spawn("fabric-sample", sample(running.clone())),
+            spawn("fabric-sample", measure(running.clone())),
         ];
+        let serve = |listener| spawn("fabric-redfish", redfish::service::serve(listener, running.clone()));
+        tasks.extend(redfish.map(serve));
         Ok(Process { running, tasks, socket })
     }
 
@@ -200,6 +227,12 @@ impl Process {
     #[must_use]
     pub fn state(&self) -> api::State {
         self.running.state()
+    }
+
+    /// Enclosure services.
+    #[must_use]
+    pub fn services(&self) -> api::Services {
+        self.running.services()
     }
 
     /// Executes a management call.
@@ -223,15 +256,21 @@ impl Process {
     }
 }
 
-fn begin(setup: Setup, hosts: Option<Arc<Hosts>>) -> Result<Arc<Running>, Error> {
+fn begin(
+    setup: Setup,
+    hosts: Option<Arc<Hosts>>,
+    redfish: Option<SocketAddr>,
+) -> Result<Arc<Running>, Error> {
+    let sample = sample::of(&setup.model)?;
     let servers = setup.ports.iter().map(|_| None).collect();
     let enclosure = Arc::new(Enclosure::open(setup)?);
-    let running = Running { enclosure, hosts, servers: Mutex::new(servers), addresses: Arc::default() };
+    let servers = Mutex::new(servers);
+    let running = Running { enclosure, hosts, servers, addresses: Arc::default(), sample, redfish };
     running.follow(&mut running.servers.lock())?;
     Ok(Arc::new(running))
 }
 
-async fn sample(running: Arc<Running>) {
+async fn measure(running: Arc<Running>) {
     loop {
         time::sleep(SECOND).await;
         running.enclosure.sample();

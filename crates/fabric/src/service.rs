@@ -3,6 +3,7 @@
 //! | request | answer |
 //! |---|---|
 //! | `GET /v1/state` | [`api::State`] |
+//! | `GET /v1/services` | [`api::Services`] |
 //! | `POST /v1/call` | executes an [`api::Call`]; [`api::Answer`] |
 //! | `GET /metrics` | metrics |
 //!
@@ -89,6 +90,10 @@ async fn answer(request: Request<Incoming>, running: Arc<Running>) -> Answered {
         (Method::GET, "/v1/state") => {
             let state = spawn_blocking("fabric-state", move || running.state()).await;
             json(&state.map_err(|_| Error::new(Kind::Failed, "the state could not be read")))
+        }
+        (Method::GET, "/v1/services") => {
+            let services = spawn_blocking("fabric-services", move || running.services()).await;
+            json(&services.map_err(|_| Error::new(Kind::Failed, "enclosure services could not be read")))
         }
         (Method::POST, "/v1/call") => json(&call(request, running).await),
         _ => failed(&Error::not_found("there is no such path")),

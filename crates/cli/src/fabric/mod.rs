@@ -8,6 +8,7 @@
 //! | `fault` | `fault`: what fails, and what works again |
 //! | `host` | `host`: which hosts may connect |
 //! | `secrets` | secrets of hosts and targets on the command line |
+//! | `services` | `services`, `locate`: enclosure services and identify LEDs |
 //! | `show` | `status`, `describe`: what is said, as text |
 //! | `target` | `discover`, `list`: what a target has, real or virtual; `attach`, `detach`, which are refused |
 //!
@@ -21,6 +22,7 @@ mod fault;
 pub mod host;
 pub mod secrets;
 mod serve;
+mod services;
 mod show;
 mod target;
 
@@ -57,6 +59,11 @@ enum Command {
     Setup(serve::SetupOptions),
     /// Show the enclosure: its bays, ports, faults and rates
     Status(show::StatusOptions),
+    /// Show enclosure services: slots, fans, power supplies, sensors, modules
+    #[command(visible_alias = "ses")]
+    Services(services::ServicesOptions),
+    /// Turn the identify LED of a bay on or off
+    Locate(services::LocateOptions),
     /// Show one drive in full
     #[command(subcommand, visible_alias = "desc")]
     Describe(show::Describe),
@@ -100,6 +107,8 @@ async fn dispatch(command: Command, context: &Context<'_>) -> Outcome {
         Command::Check(options) => serve::check(&options, context),
         Command::Setup(options) => serve::setup(&options, context),
         Command::Status(options) => show::status(&options, context).await,
+        Command::Services(options) => services::show(&options, context).await,
+        Command::Locate(options) => services::locate(&options, context).await,
         Command::Describe(noun) => show::describe(noun, context).await,
         Command::Discover(options) => target::discover(&options, context).await,
         Command::List(options) => target::list(&options, context).await,

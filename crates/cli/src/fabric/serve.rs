@@ -26,6 +26,7 @@ changes the file. An address that other machines reach needs --nvme-hosts or --a
 
 Examples:
   ashlar fabric serve shelf.toml
+  ashlar fabric serve shelf.toml --redfish 127.0.0.1:8000
   ashlar fabric serve shelf.toml --socket /run/user/1000/shelf.sock";
 
 /// The process.
@@ -40,6 +41,12 @@ pub struct ServeOptions {
     /// Let everybody who reaches a port read and write
     #[arg(long)]
     allow_anyone: bool,
+    /// Serve Redfish over HTTP at this address: it shows the enclosure, and changes nothing
+    #[arg(long, value_name = "HOST:PORT")]
+    redfish: Option<String>,
+    /// Let everybody who reaches the address read Redfish
+    #[arg(long, requires = "redfish")]
+    redfish_allow_anyone: bool,
 }
 
 /// A set-up without a process.
@@ -83,6 +90,8 @@ pub async fn serve(options: ServeOptions, context: &Context<'_>) -> Outcome {
         socket: context.socket.clone(),
         hosts: options.nvme_hosts,
         allow_anyone: options.allow_anyone,
+        redfish: options.redfish,
+        redfish_allow_anyone: options.redfish_allow_anyone,
     })
     .await?;
     let state = process.state();
@@ -123,6 +132,9 @@ fn banner(output: &Output, socket: &str, data: &str, state: &api::State) -> Stri
         let zones: Vec<&str> = zones.map(|z| z.name.as_str()).collect();
         let of = if zones.is_empty() { String::new() } else { format!("  {}", zones.join(", ")) };
         lines.push(format!("Port {}  {}  {}{of}", port.name, port.address, port.state));
+    }
+    if let Some(address) = &state.redfish {
+        lines.push(format!("Redfish  http://{address}/redfish/v1/"));
     }
     if let Some((host, service)) = state.ports.first().and_then(|p| p.address.rsplit_once(':')) {
         lines.push(format!("Linux    nvme discover -t tcp -a {host} -s {service}"));

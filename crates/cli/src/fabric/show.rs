@@ -217,6 +217,7 @@ fn drive_text(output: &Output, drive: &Drive, state: &State) -> String {
         format!("Serial       {}", drive.serial),
         format!("NQN          {}", drive.nqn),
         format!("Temperature  {:.1} C", drive.celsius),
+        format!("Health       {}{}", drive.health, if drive.locate { ", identify LED on" } else { "" }),
         format!("Wear         {} % used, spare {} %", drive.percentage_used, drive.spare),
         format!("Read         {} commands, {}", drive.used.reads, size_text(drive.used.bytes_read)),
         format!("Written      {} commands, {}", drive.used.writes, size_text(drive.used.bytes_written)),

@@ -40,13 +40,28 @@ impl Served {
         );
         let setup = crate::parse(&text, folder).unwrap();
         let socket = folder.join("f.sock");
-        let options = Options { setup, socket: socket.clone(), hosts, allow_anyone: false };
+        let options = Options {
+            setup,
+            socket: socket.clone(),
+            hosts,
+            allow_anyone: false,
+            redfish: Some("127.0.0.1:0".into()),
+            redfish_allow_anyone: false,
+        };
         let process = runtime.block_on(Process::start(options)).unwrap();
         Served { runtime, process: Some(process), socket, ports }
     }
 
     pub(super) fn call(&self, call: Call) -> Result<crate::api::Answer, crate::Error> {
         self.runtime.block_on(Client::new(&self.socket).call(&call))
+    }
+
+    pub(super) fn services(&self) -> crate::api::Services {
+        self.run(Client::new(&self.socket).services()).unwrap()
+    }
+
+    pub(super) fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
     }
 
     pub(super) fn state(&self) -> State {
