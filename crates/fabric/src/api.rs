@@ -448,6 +448,9 @@ pub struct Drive {
     /// Blocks whose write, zeroing or deallocation a fault answered without storing it, since the start.
     #[serde(default)]
     pub lost_blocks: u64,
+    /// Blocks that it had not flushed when it was pulled, and lost, since the start.
+    #[serde(default)]
+    pub unflushed_blocks: u64,
     /// Its namespaces.
     pub namespaces: Vec<Namespace>,
     /// What it did.

@@ -114,6 +114,7 @@ fn of_drive(enclosure: &Enclosure, bay: usize) -> Drive {
         spare: health.spare,
         corrupt_blocks: enclosure.drive(bay).corrupt.load(Ordering::Relaxed),
         lost_blocks: enclosure.drive(bay).lost.load(Ordering::Relaxed),
+        unflushed_blocks: enclosure.drive(bay).unflushed.load(Ordering::Relaxed),
         namespaces: (1..=setup.namespaces).map(namespace).collect(),
         used: enclosure.drive(bay).usage.describe(),
     }

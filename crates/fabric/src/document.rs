@@ -18,7 +18,8 @@ use crate::error::Error;
 use crate::faults;
 use crate::quantity::{rate, size};
 use crate::setup::{
-    Caps, Curve, Disk, Flash, Heat, MOST_BAYS, MOST_NAMESPACES, MOST_PORTS, Media, Setup, Wear, Zone,
+    Caps, Curve, Disk, Flash, Heat, MOST_BAYS, MOST_NAMESPACES, MOST_PORTS, Media, Setup, Wear, WriteCache,
+    Zone,
 };
 
 /// Bytes of a file, at most.
@@ -27,6 +28,8 @@ pub const MOST: usize = 1 << 20;
 const MANY: usize = 1024;
 /// Namespaces of all zones, at most.
 const SEEN: usize = 16_384;
+/// Bytes of the cache of a drive, at most: they are in memory.
+const CACHE: f64 = (64u64 << 20) as f64;
 /// A namespace is a whole number of these bytes.
 const STEP: u64 = 1 << 20;
 
@@ -81,6 +84,8 @@ struct Drive {
     spare: Option<u8>,
     used: Option<u8>,
     writes_per_day: Option<f64>,
+    cache: Option<String>,
+    cache_lost: Option<f64>,
 }
 
 #[derive(Deserialize, Default)]
@@ -177,6 +182,7 @@ fn build(document: Document, folder: &Path) -> Result<Setup, String> {
         media: media(&document.drive, design, scale, size * u64::from(namespaces))?,
         heat: heat(&document.thermal)?,
         wear: wear(&document.drive, design)?,
+        cache: cache(&document.drive)?,
         port: caps("port", &document.port, design, 1, scale)?,
         module: caps("module", &document.module, design, design.ports_per_module, scale)?,
         data: folder.join(document.data.as_deref().unwrap_or(&document.name)),
@@ -313,6 +319,18 @@ fn wear(drive: &Drive, design: &Design) -> Result<Wear, String> {
         spare_threshold: 10,
         used: drive.used.unwrap_or(0),
         writes_per_day: within("drive.writes_per_day", writes, 0.0, 1e3)?,
+    })
+}
+
+/// Drives of both designs have caches that are protected, or turned off: a pull loses nothing unless the set-up says so.
+fn cache(drive: &Drive) -> Result<WriteCache, String> {
+    let bytes = optional("drive.cache", &drive.cache, size)?.unwrap_or(0.0);
+    if drive.cache.is_none() && drive.cache_lost.is_some() {
+        return Err("drive.cache_lost: name the size of the cache, too".into());
+    }
+    Ok(WriteCache {
+        size: within("drive.cache", bytes, 0.0, CACHE)? as u64,
+        lost: within("drive.cache_lost", drive.cache_lost.unwrap_or(1.0), 0.0, 1.0)?,
     })
 }
 

@@ -67,6 +67,8 @@ pub(crate) struct Part {
     /// Blocks that a fault returned with a wrong bit, and blocks whose write it lost.
     pub(crate) corrupt: AtomicU64,
     pub(crate) lost: AtomicU64,
+    /// Blocks that it had not flushed when it was pulled, and lost.
+    pub(crate) unflushed: AtomicU64,
     /// The identify LED of a bay, which stays on while its drive is pulled.
     pub(crate) locate: AtomicBool,
 }
@@ -196,7 +198,9 @@ impl Enclosure {
         for (port, (part, down)) in self.ports.iter().zip(down).enumerate() {
             part.set(!down, || cut(port));
         }
-        self.drives.iter().zip(&drives).for_each(|(part, (gone, _))| part.set(!gone, || {}));
+        for (bay, (part, (gone, _))) in (1..).zip(self.drives.iter().zip(&drives)) {
+            part.set(!gone, || self.lose_cache(bay));
+        }
         let mut model = self.model.lock();
         model.drives.iter_mut().zip(&drives).for_each(|(drive, (_, slowness))| drive.slowness = *slowness);
     }
@@ -295,7 +299,7 @@ impl Enclosure {
                 let piece = &data[(from - at) as usize..(from - at + len) as usize];
                 self.store.write(path.bay, nsid, from, piece)
             })?;
-            if durable { self.sync(path.bay, nsid) } else { Ok(()) }
+            if durable { self.settle(path.bay, nsid, span) } else { Ok(()) }
         })
     }
 
@@ -310,7 +314,7 @@ impl Enclosure {
         self.execute(path, nsid, Operation::Change, (at, len), || {
             let store = |from, len| self.store.zero(path.bay, nsid, from, len);
             self.runs(path.bay, nsid, (at, len), store)?;
-            if durable { self.sync(path.bay, nsid) } else { Ok(()) }
+            if durable { self.settle(path.bay, nsid, (at, len)) } else { Ok(()) }
         })
     }
 
@@ -320,6 +324,18 @@ impl Enclosure {
 
     fn sync(&self, bay: usize, nsid: u32) -> Result<(), Refusal> {
         self.store.flush(bay, nsid).map_err(|e| self.failed(bay, &e))
+    }
+
+    fn settle(&self, bay: usize, nsid: u32, (at, len): (u64, u64)) -> Result<(), Refusal> {
+        self.store.settle(bay, nsid, at, len).map_err(|e| self.failed(bay, &e))
+    }
+
+    /// A drive was pulled: it loses what it had not flushed.
+    fn lose_cache(&self, bay: usize) {
+        match self.store.lose_cache(&self.setup, bay) {
+            Ok(lost) => drop(self.drive(bay).unflushed.fetch_add(lost, Ordering::Relaxed)),
+            Err(error) => tracing::error!(bay, %error, "a backing file failed when the drive was pulled"),
+        }
     }
 
     /// Stores the parts of a range that no fault loses: `store` gets the first byte and the length of each.

@@ -7,7 +7,7 @@
 //!
 //! Files: `ana` (access by port); `document` (the file of a set-up), `quantity`, `design` (enclosures that exist), `setup` (what is decided); `limiter`,
 //! `thermal`, `drive_model`, `model` (the time of commands, pure), `selection`, `faults` (faults, pure), `store` (backing
-//! files), `usage` (counters), `enclosure` (a command from arrival to answer), `identity`, `target` (as hosts see it), `process`,
+//! files), `cache` (what was not flushed), `usage` (counters), `enclosure` (a command from arrival to answer), `identity`, `target` (as hosts see it), `process`,
 //! `describe`, `metrics`, `sample`, `services`, `ses`, `redfish` (enclosure services), `service` (the socket), `client`, `api`, `error`.
 //!
 //! Invariants: a command never ends before every resource that it passes had the time for it; what a fault does to which block
@@ -23,6 +23,7 @@
 
 mod ana;
 pub mod api;
+mod cache;
 mod client;
 mod describe;
 mod design;

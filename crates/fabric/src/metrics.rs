@@ -37,7 +37,11 @@ pub(crate) fn text(state: &State) -> String {
         }
         page.gauge(node, "ashlar_fabric_drive_temperature_celsius", "Temperature of the drive's model.")
             .add(&labels, drive.celsius);
-        for (fault, blocks) in [("corrupt-read", drive.corrupt_blocks), ("lost-write", drive.lost_blocks)] {
+        for (fault, blocks) in [
+            ("corrupt-read", drive.corrupt_blocks),
+            ("lost-write", drive.lost_blocks),
+            ("drive-gone", drive.unflushed_blocks),
+        ] {
             page.counter(node, "ashlar_fabric_drive_damaged_blocks_total", "Blocks that a fault has hit.")
                 .add(&[labels[0], ("fault", fault)], blocks);
         }

@@ -51,6 +51,7 @@ pub struct Setup {
     pub(crate) media: Media,
     pub(crate) heat: Heat,
     pub(crate) wear: Wear,
+    pub(crate) cache: WriteCache,
     pub(crate) port: Caps,
     pub(crate) module: Caps,
     /// Who sees what. None: every host sees everything at every port.
@@ -155,6 +156,15 @@ pub(crate) struct Wear {
     pub(crate) used: u8,
     /// Drive writes per day for five years, from which the percentage grows; 0: it does not.
     pub(crate) writes_per_day: f64,
+}
+
+/// The volatile write cache of a drive.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct WriteCache {
+    /// Bytes; 0: a pull loses nothing.
+    pub(crate) size: u64,
+    /// The share of the blocks in it that a pull loses.
+    pub(crate) lost: f64,
 }
 
 /// Caps of a port or a module.

@@ -7,8 +7,11 @@
 use std::io::ErrorKind;
 
 use ashlar_machine::{DiskFile, Folder, Lock};
+use parking_lot::Mutex;
 
+use crate::cache::Cache;
 use crate::error::Error;
+use crate::selection::Selection;
 use crate::setup::Setup;
 
 /// What the folder is.
@@ -20,6 +23,10 @@ const ZEROS: usize = 1 << 20;
 pub(crate) struct Store {
     files: Vec<Vec<DiskFile>>,
     sync: bool,
+    block: u64,
+    /// The write caches of drives, and how many blocks each has room for.
+    caches: Vec<Mutex<Cache>>,
+    room: usize,
     /// As long as it is held, no other process has the folder.
     _lock: Lock,
 }
@@ -53,7 +60,10 @@ impl Store {
             numbers.map(|nsid| open(&folder, bay, nsid, setup.size).map_err(failed)).collect()
         });
         let files = files.collect::<Result<Vec<Vec<DiskFile>>, Error>>()?;
-        Ok(Store { files, sync: setup.sync, _lock: lock })
+        let block = u64::from(setup.block);
+        let caches = (0..setup.bays).map(|_| Mutex::default()).collect();
+        let room = (setup.cache.size / block) as usize;
+        Ok(Store { files, sync: setup.sync, block, caches, room, _lock: lock })
     }
 
     fn file(&self, bay: usize, nsid: u32) -> &DiskFile {
@@ -64,12 +74,44 @@ impl Store {
         self.file(bay, nsid).read_at(out, at)
     }
 
+    /// Keeps what a range of whole blocks has on the medium, before it is written.
+    fn keep(&self, bay: usize, nsid: u32, at: u64, len: u64) -> std::io::Result<()> {
+        if self.room == 0 {
+            return Ok(());
+        }
+        let mut cache = self.caches[bay - 1].lock();
+        for block in at / self.block..(at + len) / self.block {
+            if cache.is_clean(nsid, block) {
+                let mut content = vec![0; self.block as usize];
+                self.read(bay, nsid, block * self.block, &mut content)?;
+                cache.keep(nsid, block, content, self.room);
+            }
+        }
+        Ok(())
+    }
+
+    /// A drive loses power: blocks of its cache that the seed chooses have again what is on the medium. Returns how many.
+    pub(crate) fn lose_cache(&self, setup: &Setup, bay: usize) -> std::io::Result<u64> {
+        let mut lost = 0;
+        for ((nsid, block), content) in self.caches[bay - 1].lock().take() {
+            let place = (bay as u64, u64::from(nsid));
+            let chosen = Selection::new(setup.seed, place, setup.cache.lost, (0, u64::MAX), (0, u64::MAX));
+            if chosen.chosen(block) {
+                self.file(bay, nsid).write_at(&content, block * self.block)?;
+                lost += 1;
+            }
+        }
+        Ok(lost)
+    }
+
     pub(crate) fn write(&self, bay: usize, nsid: u32, at: u64, data: &[u8]) -> std::io::Result<()> {
+        self.keep(bay, nsid, at, data.len() as u64)?;
         self.file(bay, nsid).write_at(data, at)
     }
 
     /// Makes a range read as zeros.
     pub(crate) fn zero(&self, bay: usize, nsid: u32, at: u64, len: u64) -> std::io::Result<()> {
+        self.keep(bay, nsid, at, len)?;
         let file = self.file(bay, nsid);
         if file.punch_hole(at, len)? {
             return Ok(());
@@ -84,7 +126,19 @@ impl Store {
         Ok(())
     }
 
+    /// Makes a range of whole blocks durable.
+    pub(crate) fn settle(&self, bay: usize, nsid: u32, at: u64, len: u64) -> std::io::Result<()> {
+        self.sync(bay, nsid, Some(at / self.block..(at + len) / self.block))
+    }
+
     pub(crate) fn flush(&self, bay: usize, nsid: u32) -> std::io::Result<()> {
+        self.sync(bay, nsid, None)
+    }
+
+    fn sync(&self, bay: usize, nsid: u32, range: Option<std::ops::Range<u64>>) -> std::io::Result<()> {
+        if self.room > 0 {
+            self.caches[bay - 1].lock().settle(nsid, range);
+        }
         if self.sync { self.file(bay, nsid).sync_data() } else { Ok(()) }
     }
 }

@@ -223,8 +223,8 @@ fn drive_text(output: &Output, drive: &Drive, state: &State) -> String {
         format!("Written      {} commands, {}", drive.used.writes, size_text(drive.used.bytes_written)),
         format!("Failed       {} commands", drive.used.errors),
         format!(
-            "Damaged      {} blocks read with a wrong bit, {} writes of blocks lost",
-            drive.corrupt_blocks, drive.lost_blocks
+            "Damaged      {} blocks read with a wrong bit, {} writes of blocks lost, {} blocks not flushed before a pull",
+            drive.corrupt_blocks, drive.lost_blocks, drive.unflushed_blocks
         ),
     ];
     let of = state.faults.iter().filter(|f| concerns(&f.spec, drive.bay));

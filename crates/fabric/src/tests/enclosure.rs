@@ -163,6 +163,60 @@ fn lost_namespace_is_not_there_and_the_other_one_is() {
     write(&*rig.space(3, 1), 0, 1, 1);
 }
 
+#[test]
+fn pulled_drive_loses_what_it_had_not_flushed() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::new(folder.path(), "[drive]\ncapacity = \"8MiB\"\ncache = \"64KiB\"");
+    let pull = || {
+        let fault = rig.inject(FaultSpec::DriveGone { bay: 1 });
+        rig.clear(&[fault]);
+    };
+    let (space, other) = (rig.space(1, 1), rig.space(1, 2));
+    write(&*space, 0, 8, 1);
+    write(&*other, 0, 2, 1);
+    space.flush().unwrap();
+    // Overwritten twice; zeroed; a new block; one with FUA.
+    write(&*space, 0, 1, 2);
+    write(&*space, 0, 1, 3);
+    space.zero(BLOCK as u64, BLOCK as u64, false, false).unwrap();
+    write(&*space, 9, 1, 3);
+    space.write(2 * BLOCK as u64, vec![3; BLOCK], true).unwrap();
+    assert_eq!(read(&*space, 0, 1).unwrap(), vec![3; BLOCK], "until it is pulled, it reads what was written");
+    pull();
+    let block = |n| read(&*rig.space(1, 1), n, 1).unwrap()[0];
+    assert_eq!([0, 1, 2, 3, 9].map(block), [1, 1, 3, 1, 0]);
+    // The flush of a namespace is not that of the other one.
+    assert_eq!(read(&*rig.space(1, 2), 0, 2).unwrap(), vec![0; 2 * BLOCK]);
+    // Sixteen blocks fit; older ones go to the medium.
+    write(&*rig.space(1, 1), 100, 40, 7);
+    pull();
+    let all = read(&*rig.space(1, 1), 100, 40).unwrap();
+    assert!(all[..24 * BLOCK] == vec![7; 24 * BLOCK] && all[24 * BLOCK..] == vec![0; 16 * BLOCK]);
+    let state = crate::describe::state(&rig.enclosure, vec![None; 6], None);
+    assert_eq!(state.drives[0].unflushed_blocks, 3 + 2 + 16);
+    // Ports that go down leave the power on.
+    write(&*rig.space(1, 1), 0, 1, 8);
+    let fault = rig.inject(FaultSpec::EnclosureDown {});
+    rig.clear(&[fault]);
+    assert_eq!(block(0), 8);
+}
+
+#[test]
+fn share_of_the_cache_that_is_lost_is_the_same_in_every_run() {
+    let run = || {
+        let folder = tempfile::tempdir().unwrap();
+        let rig = Rig::new(folder.path(), "[drive]\ncapacity = \"8MiB\"\ncache = \"1MiB\"\ncache_lost = 0.5");
+        write(&*rig.space(1, 1), 0, 200, 7);
+        rig.inject(FaultSpec::DriveGone { bay: 1 });
+        rig.clear(&[]);
+        let all = read(&*rig.space(1, 1), 0, 200).unwrap();
+        all.chunks(BLOCK).map(|b| b == [0; BLOCK]).collect::<Vec<bool>>()
+    };
+    let lost = run();
+    assert!((60..140).contains(&lost.iter().filter(|l| **l).count()), "{lost:?}");
+    assert_eq!(lost, run());
+}
+
 fn lost(rate: f64, times: Option<u32>) -> FaultSpec {
     let blocks = Blocks { rate, times, first: 16, last: Some(271), seed: Some(8), limit: None };
     FaultSpec::LostWrite { bay: 2, namespace: 1, blocks }
