@@ -170,7 +170,7 @@ pub struct Group {
     pub policy_note: String,
     /// Bytes for virtual drives, in all.
     pub size: u64,
-    /// Bytes that no virtual drive has.
+    /// Bytes that no virtual drive has; if no process was asked, also what thin ones have without their maps.
     pub free: u64,
     /// `low`, `normal` or `high`.
     pub rebuild_speed: String,
@@ -316,8 +316,16 @@ pub struct Volume {
     pub block_device: Option<String>,
     /// Its bytes.
     pub size: u64,
-    /// Its first byte in the group.
+    /// Its first byte in the group; of a thin one, that of its map.
     pub start: u64,
+    /// It gets room only when it is written.
+    pub thin: bool,
+    /// Bytes of the group that it has, if it is thin; none: no process was asked, or it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocated: Option<u64>,
+    /// Why it is not served, if it is thin and its map is damaged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
     /// Requests per second that its clients get at most, reads and writes together; 0: any number.
     pub iops_limit: u64,
     /// Bytes per second that they get at most, likewise.
@@ -454,6 +462,9 @@ pub struct NewVolume {
     /// Bytes per second that they get at most; 0: any number.
     #[serde(default)]
     pub bandwidth_limit: u64,
+    /// It gets room only when it is written; it needs a size.
+    #[serde(default)]
+    pub thin: bool,
 }
 
 /// A state that an operator gives a drive.

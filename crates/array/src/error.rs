@@ -70,8 +70,11 @@ impl From<ashlar_raid::Error> for Error {
             | Raid::Domain { .. }
             | Raid::Conflict(_)
             | Raid::Missing { .. }
+            | Raid::NoSpace
             | Raid::State(_) => Kind::Conflict,
-            Raid::Failed { .. } | Raid::Lost { .. } | Raid::Coder(_) | Raid::Io { .. } => Kind::Failed,
+            Raid::Failed { .. } | Raid::Lost { .. } | Raid::Damaged(_) | Raid::Coder(_) | Raid::Io { .. } => {
+                Kind::Failed
+            }
         };
         Error::new(kind, error.to_string())
     }

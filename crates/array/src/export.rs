@@ -95,6 +95,11 @@ impl Exported {
         self.drive.read().size()
     }
 
+    /// Bytes of the group that it has, if it is thin.
+    pub(crate) fn given(&self) -> Option<u64> {
+        self.drive.read().given()
+    }
+
     fn make_durable(&self, wanted: bool) -> Result<(), Error> {
         if wanted && !self.durable { self.sync() } else { Ok(()) }
     }
@@ -155,6 +160,7 @@ fn fault(error: Error) -> Fault {
     match error {
         Error::State(_) => Fault::Gone,
         Error::Range { .. } => Fault::Invalid,
+        Error::NoSpace => Fault::NoSpace,
         _ => Fault::Io,
     }
 }

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ashlar_raid::{
-    Group, GroupState, Grow, Id, Joining, MemberState, NewVolume, Shared, Superblock, VolumeLimits,
+    Group, GroupState, Grow, Id, Joining, MemberState, NewVolume, Shared, Superblock, ThinStatus,
+    VolumeLimits,
 };
 use parking_lot::{Condvar, Mutex};
 
@@ -61,6 +62,8 @@ struct Snapshot {
     state: GroupState,
     members: Vec<ashlar_raid::MemberStatus>,
     counters: ashlar_raid::Counters,
+    thin: Vec<ThinStatus>,
+    free: u64,
     coder: Arc<dyn ashlar_raid::Coder>,
 }
 
@@ -158,6 +161,8 @@ impl InService {
             state: g.state(),
             members: g.members(),
             counters: g.counters(),
+            thin: g.thin_drives(),
+            free: g.free(),
             coder: g.batching().coder.clone(),
         })
     }
@@ -169,6 +174,7 @@ impl InService {
         let paths = inner.files.iter().map(|(id, (path, _))| (*id, path.clone())).collect();
         let mut out = offline::shape(&seen.superblock);
         out.state = state_word(seen.state).into();
+        out.free = seen.free;
         out.rebuild_speed = match inner.speed {
             api::Speed::Low => "low",
             api::Speed::Normal => "normal",
@@ -200,6 +206,10 @@ impl InService {
             .then(|| settings.checked_ms as i64 + i64::from(settings.check_interval_s) * 1000);
         drop(inner);
         for volume in &mut out.volumes {
+            if let Some(thin) = seen.thin.iter().find(|t| t.name == volume.name) {
+                volume.allocated = Some(thin.allocated);
+                volume.damage.clone_from(&thin.damage);
+            }
             if let Some(exported) = self.exported(&volume.name) {
                 let c = &exported.counters;
                 let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -220,7 +230,7 @@ impl InService {
             let taken = |n: &str| g.superblock().volumes.iter().any(|v| v.name == n);
             let free = (0..).map(|i| format!("vd{i}")).find(|n| !taken(n)).unwrap_or_default();
             let name = new.name.clone().unwrap_or(free);
-            g.make_volume(&NewVolume { name, bytes: new.size, limits })
+            g.make_volume(&NewVolume { name, bytes: new.size, limits, thin: new.thin })
         })?;
         self.export(&made.name);
         Ok(made.name)

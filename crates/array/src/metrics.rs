@@ -207,6 +207,20 @@ fn of_volumes(page: &mut Page, group: &Group) {
                 .add(&all, requests);
             page.counter(node, "ashlar_array_volume_bytes_total", "Bytes of requests.").add(&all, bytes);
         }
+        if let Some(allocated) = volume.allocated {
+            page.gauge(
+                node,
+                "ashlar_array_volume_allocated_bytes",
+                "Bytes of the group that a thin virtual drive has.",
+            )
+            .add(&labels, allocated);
+            page.gauge(
+                node,
+                "ashlar_array_volume_damaged",
+                "1 if the map of a thin virtual drive is damaged.",
+            )
+            .add(&labels, u8::from(volume.damage.is_some()));
+        }
         if volume.iops_limit > 0 {
             page.gauge(
                 node,

@@ -19,7 +19,8 @@ fn fault(error: Error) -> Fault {
     match error {
         Error::State(_) => Fault::Gone,
         Error::Range { .. } => Fault::Range,
-        Error::Lost { .. } => Fault::Media,
+        Error::NoSpace => Fault::NoSpace,
+        Error::Lost { .. } | Error::Damaged(_) => Fault::Media,
         _ => Fault::Internal,
     }
 }
@@ -35,6 +36,10 @@ impl Namespace for Exported {
 
     fn id(&self) -> Id {
         self.id
+    }
+
+    fn used(&self) -> Option<u64> {
+        self.given().map(|bytes| bytes / BLOCK as u64)
     }
 
     fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Fault> {

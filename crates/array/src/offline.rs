@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ashlar_raid::{BLOCK, Device, Group, Growth, Id, MemberState, Plan, Policy, Superblock};
+use ashlar_raid::{BLOCK, Device, Group, Growth, Id, MemberState, Plan, Policy, Superblock, Volume};
 
 use crate::api;
 use crate::error::Error;
@@ -79,7 +79,8 @@ pub fn describe(found: &[Found]) -> (Vec<api::Group>, Vec<api::Drive>) {
 pub(crate) fn shape(superblock: &Superblock) -> api::Group {
     let g = &superblock.geometry;
     let size = g.blocks() * BLOCK as u64;
-    let used: u64 = superblock.volumes.iter().map(|v| v.blocks * BLOCK as u64).sum();
+    let extent = |v: &Volume| v.thin.map_or(v.blocks, |map| map.blocks.into()) * BLOCK as u64;
+    let used: u64 = superblock.volumes.iter().map(extent).sum();
     let mut volumes: Vec<api::Volume> = superblock
         .volumes
         .iter()
@@ -91,6 +92,7 @@ pub(crate) fn shape(superblock: &Superblock) -> api::Group {
             uuid: identity::uuid(&identity::identity(&superblock.group, &v.name)),
             size: v.blocks * BLOCK as u64,
             start: v.start * BLOCK as u64,
+            thin: v.thin.is_some(),
             iops_limit: v.limits.iops.into(),
             bandwidth_limit: v.limits.bandwidth,
             ..api::Volume::default()

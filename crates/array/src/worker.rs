@@ -29,6 +29,8 @@ const LEAST_MOVED: u64 = 128;
 const QUIET: Duration = Duration::from_millis(500);
 /// Time after which work that failed is tried again.
 const AGAIN: Duration = Duration::from_secs(10);
+/// The part of a group's room below which a warning says so, if it has thin virtual drives.
+const LOW_ROOM: u64 = 10;
 /// Mismatches of a check that are listed.
 const LISTED: usize = 100;
 
@@ -59,6 +61,8 @@ struct Worker {
     lends: Option<Weak<Owner>>,
     /// Why no spare could be used.
     refused: Option<String>,
+    /// It was said that there is little room for thin virtual drives.
+    low_on_room: bool,
 }
 
 /// Starts the worker of a group. It ends when the group is to stop.
@@ -80,6 +84,7 @@ pub(crate) fn start(
             check_at: 0,
             lends,
             refused: None,
+            low_on_room: false,
         };
         while let Some(pause) = me.step() {
             me.wait(pause);
@@ -102,6 +107,7 @@ impl Worker {
             return None;
         }
         self.look_for_drives();
+        self.look_for_room();
         if self.group.shared.look(|g| g.resyncing().is_some()) {
             return Some(self.resync());
         }
@@ -132,6 +138,25 @@ impl Worker {
             tracing::error!(group = self.group.name, position, "a drive is gone: it is out of service");
         }
         self.group.let_go_of_gone();
+    }
+
+    /// Says when there is little room for thin virtual drives, once until there is more again.
+    fn look_for_room(&mut self) {
+        let (thin, free, size) =
+            self.group.shared.look(|g| (!g.thin_drives().is_empty(), g.free(), g.size()));
+        let low = thin && free < size / LOW_ROOM;
+        if low && !self.low_on_room {
+            tracing::warn!(
+                group = self.group.name,
+                free,
+                size,
+                "little room is left for thin virtual drives"
+            );
+        }
+        // Not again for each piece that goes to and fro.
+        if low || free >= size / LOW_ROOM * 2 {
+            self.low_on_room = low;
+        }
     }
 
     /// Starts the check that is due by the interval of the group; what is wrong is corrected.

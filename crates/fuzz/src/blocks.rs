@@ -42,6 +42,7 @@ pub fn all() -> Vec<Target> {
             tokens: TOKENS,
             run: raid::checksum_page,
         },
+        Target { name: "raid-thin-map", seeds: raid::thin_maps(), tokens: TOKENS, run: raid::thin_map },
         Target { name: "raid-bitmap", seeds: raid::bitmaps(), tokens: TOKENS, run: raid::bitmap },
         Target { name: "nbd-option", seeds: nbd::option_samples(), tokens: TOKENS, run: nbd::options },
         Target {

@@ -158,6 +158,11 @@ fn of_namespace(namespace: &dyn Namespace, group: u32) -> Vec<u8> {
     let blocks = namespace.blocks().to_le_bytes();
     // NSZE, NCAP, NUSE.
     (0..3).for_each(|i| put(o, 8 * i, &blocks));
+    if let Some(used) = namespace.used() {
+        put(o, 16, &used.min(namespace.blocks()).to_le_bytes());
+        // NSFEAT: thin provisioning; NCAP is its size all the same, as room is not set aside for it.
+        o[24] = 1;
+    }
     // NMIC: shared by controllers.
     o[30] = 1;
     // DLFEAT: deallocated blocks read as zeros; Write Zeroes may deallocate.

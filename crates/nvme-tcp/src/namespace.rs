@@ -43,6 +43,11 @@ pub trait Namespace: Send + Sync {
         None
     }
 
+    /// Its blocks that have room, if it gets room only when it is written (thin provisioning). None: it has all of its size.
+    fn used(&self) -> Option<u64> {
+        None
+    }
+
     /// Whether changes are refused.
     fn read_only(&self) -> bool {
         false

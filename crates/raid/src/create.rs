@@ -22,7 +22,10 @@ use crate::layout::Layout;
 use crate::member::{Device, Found, Member};
 use crate::permutation::Table;
 use crate::sums::{Pages, Summer};
-use crate::superblock::{Id, MAX_NAME, MAX_SPARES, MemberState, Policy, Settings, Slot, Superblock};
+use crate::superblock::{
+    Id, MAX_NAME, MAX_SPARES, MemberState, PIECE_LOG, Policy, Settings, Slot, Superblock,
+};
+use crate::thin::Thin;
 use crate::under_way::UnderWay;
 
 /// Members of a group, at most: their list fits the superblock.
@@ -133,6 +136,7 @@ impl Group {
         let g = superblock.geometry;
         let code = |g: &Geometry| Code::new(g.k, g.m).map_err(|e| Error::Layout(e.to_string()));
         let growth = superblock.growth;
+        let piece_log = superblock.volumes.iter().find_map(|v| v.thin).map_or(PIECE_LOG, |t| t.piece_log);
         Ok(Group {
             summer: Summer::new(&superblock.group),
             corrected: vec![0; members.len()],
@@ -167,6 +171,8 @@ impl Group {
             buffers: Vec::new(),
             recording: Duration::ZERO,
             once_rows: crate::once::LEAST,
+            thin: Thin::default(),
+            piece_log,
             #[cfg(test)]
             mutant: crate::group::OPENED_WITH.get(),
         })
@@ -213,6 +219,7 @@ impl Group {
         group.superblock.intents = group.may_have_intents();
         group.unsettled = true;
         group.settle()?;
+        group.load_maps()?;
         Ok(group)
     }
 

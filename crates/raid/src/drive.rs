@@ -20,7 +20,9 @@ use crate::flow::Flow;
 use crate::geometry::BLOCK;
 use crate::group::Group;
 use crate::queue::{Change, What};
+use crate::read::ReadPlan;
 use crate::superblock::{Policy, Volume, VolumeLimits};
+use crate::thin::Run;
 
 /// The group, of one thread alone.
 pub(crate) struct InHand<'a> {
@@ -143,22 +145,51 @@ impl VirtualDrive {
     /// Reads.
     ///
     /// # Errors
-    /// As [`Group::read`].
+    /// As [`Group::read`]; [`Error::Damaged`].
     pub fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Error> {
-        let plan = {
+        let (runs, plans) = {
             let mut group = self.shared.flow.in_hand();
-            let at = place(&group, &self.volume, at, out.len() as u64)?;
-            group.plan_read(at, out.len())?
+            let runs = runs(&group, &self.volume, at, out.len() as u64)?;
+            let plans =
+                runs.iter().map(|run| run.at.map(|at| group.plan_read(at, run.len as usize)).transpose());
+            let plans: Vec<Option<ReadPlan>> = plans.collect::<Result<_, _>>()?;
+            (runs, plans)
         };
         // Meanwhile others read and write. What they change does not match the plan, and is read again with the group in hand.
-        let done = plan.run(out);
-        if done.is_whole() {
-            return self.shared.flow.until_durable(plan.after);
+        let (mut after, mut left) = (0, Vec::new());
+        for (run, plan) in runs.iter().zip(&plans) {
+            let to = &mut out[run.from as usize..(run.from + run.len) as usize];
+            let Some(plan) = plan else {
+                to.fill(0);
+                continue;
+            };
+            let done = plan.run(to);
+            after = after.max(plan.after);
+            if !done.is_whole() {
+                left.push((run, plan, done));
+            }
+        }
+        if left.is_empty() {
+            return self.shared.flow.until_durable(after);
         }
         let mut group = self.shared.flow.in_hand();
         // It may have been deleted, and its blocks be those of another one.
-        place(&group, &self.volume, at, out.len() as u64)?;
-        let after = group.finish_read(&plan, done, out)?;
+        let now = self::runs(&group, &self.volume, at, out.len() as u64)?;
+        if now == runs {
+            for (run, plan, done) in left {
+                let to = &mut out[run.from as usize..(run.from + run.len) as usize];
+                after = after.max(group.finish_read(plan, done, to)?);
+            }
+        } else {
+            // So may a part of a thin one.
+            for run in now {
+                let to = &mut out[run.from as usize..(run.from + run.len) as usize];
+                match run.at {
+                    Some(at) => after = after.max(group.read_now(at, to)?),
+                    None => to.fill(0),
+                }
+            }
+        }
         drop(group);
         self.shared.flow.until_durable(after)
     }
@@ -166,15 +197,15 @@ impl VirtualDrive {
     /// Writes. Durable when it returns under the policy `journal`, else after [`VirtualDrive::flush`].
     ///
     /// # Errors
-    /// As [`Group::write`].
+    /// As [`Group::write`]; [`Error::NoSpace`] and [`Error::Damaged`] if it is thin.
     pub fn write(&self, at: u64, data: Vec<u8>) -> Result<(), Error> {
         self.shared.flow.change(Change { volume: self.volume.clone(), at, what: What::Write(data) })
     }
 
-    /// Makes a range read as zeros; whole rows give their space back.
+    /// Makes a range read as zeros; whole rows give their space back, and of a thin one whole pieces (1 MiB) their room.
     ///
     /// # Errors
-    /// As [`Group::write`].
+    /// As [`Group::write`]; [`Error::Damaged`].
     pub fn zero(&self, at: u64, len: u64) -> Result<(), Error> {
         self.shared.flow.change(Change { volume: self.volume.clone(), at, what: What::Zero(len) })
     }
@@ -196,21 +227,49 @@ impl VirtualDrive {
     /// [`Error::Range`], [`Error::State`].
     pub fn allocated(&self, at: u64, len: u64, most: usize) -> Result<Vec<(u64, bool)>, Error> {
         let mut group = self.shared.flow.in_hand();
-        let at = place(&group, &self.volume, at, len)?;
-        group.allocated(at, len, most)
+        let mut out: Vec<(u64, bool)> = Vec::new();
+        for run in runs(&group, &self.volume, at, len)? {
+            let pieces = match run.at {
+                Some(at) => group.allocated(at, run.len, most)?,
+                None => vec![(run.len, false)],
+            };
+            let seen: u64 = pieces.iter().map(|(len, _)| len).sum();
+            for (len, data) in pieces {
+                let full = out.len() == most;
+                match out.last_mut() {
+                    Some((last, d)) if *d == data => *last += len,
+                    _ if full => return Ok(out),
+                    _ => out.push((len, data)),
+                }
+            }
+            if seen < run.len {
+                return Ok(out);
+            }
+        }
+        Ok(out)
+    }
+
+    /// Bytes of the group that it has, if it is thin; none: it has all of its size from the beginning, or it was deleted.
+    #[must_use]
+    pub fn given(&self) -> Option<u64> {
+        self.volume.thin?;
+        self.shared.look(|group| group.given(&self.volume))
     }
 }
 
-/// The position in the group. A virtual drive that was deleted, or whose name another one has, is refused; one that has grown has
+/// Where a range is in the group. A virtual drive that was deleted, or whose name another one has, is refused; one that has grown has
 /// the size for this caller that it had before, and one that was made smaller the size that it has now.
-pub(crate) fn place(group: &Group, volume: &Volume, at: u64, len: u64) -> Result<u64, Error> {
-    let same = |v: &&Volume| v.name == volume.name && v.start == volume.start;
+pub(crate) fn runs(group: &Group, volume: &Volume, at: u64, len: u64) -> Result<Vec<Run>, Error> {
+    let same = |v: &&Volume| v.name == volume.name && v.start == volume.start && v.thin == volume.thin;
     let Some(now) = group.superblock().volumes.iter().find(same) else {
         return Err(Error::State(format!("the virtual drive {:?} was deleted", volume.name)));
     };
     let size = volume.blocks.min(now.blocks) * BLOCK as u64;
     match at.checked_add(len) {
-        Some(end) if end <= size => Ok(volume.start * BLOCK as u64 + at),
+        Some(end) if end <= size && volume.thin.is_some() => group.translate(volume, at, len),
+        Some(end) if end <= size => {
+            Ok(vec![Run { from: 0, len, at: Some(volume.start * BLOCK as u64 + at) }])
+        }
         _ => Err(Error::Range { at, len, size }),
     }
 }

@@ -74,6 +74,12 @@ pub enum Error {
         /// Size of the drive.
         size: u64,
     },
+    /// The thin virtual drive needs room, and there is none in its group: add drives, or delete or discard something. Nothing changed.
+    #[error("there is no free room in the group for what is written")]
+    NoSpace,
+    /// The map of a thin virtual drive is damaged: restore it from a copy.
+    #[error("{0}")]
+    Damaged(String),
     /// The request does not fit the state of the group (a position that is not failed, a name that is taken).
     #[error("{0}")]
     State(String),

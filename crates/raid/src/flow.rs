@@ -13,7 +13,7 @@
 //!
 //! Must not depend on: exports, what a batch does to the members.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -21,13 +21,14 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::Error;
 use crate::content::Old;
-use crate::drive::{InHand, panicked, place};
+use crate::drive::{InHand, panicked, runs};
 use crate::group::Group;
 use crate::merge::{Merged, merged};
 use crate::pipeline::{Fits, Putting};
 use crate::pool::Pool;
 use crate::prefetch::Places;
 use crate::queue::{Asked, Change, Queue, Results, State};
+use crate::superblock::Volume;
 use crate::write::Request;
 
 /// See the module.
@@ -255,9 +256,14 @@ impl Flow {
     }
 
     fn fits(&self, group: &mut Group, batch: &[Arc<Asked>]) -> Fits {
+        let writes = thin_writes(group, batch);
+        if writes.iter().any(|(_, volume, at, len)| group.needs_room(volume, *at, *len)) {
+            return Fits::Alone;
+        }
         let mut fits = Fits::Yes;
         apply_all(group, batch, |group, requests, _| {
-            fits = group.fits(requests, requests.len() < batch.len());
+            // A request to a thin virtual drive may have several parts.
+            fits = group.fits(requests, requests.len() < batch.len() || !writes.is_empty());
             vec![Ok(()); requests.len()]
         });
         fits
@@ -381,9 +387,51 @@ impl Flow {
     }
 }
 
-/// Executes a batch as a whole.
+/// Executes a batch as a whole: thin virtual drives get room before, and what they do not need any more is taken back afterwards.
 fn execute(group: &mut Group, batch: &[Arc<Asked>]) -> Results {
-    apply_all(group, batch, |group, requests, _| group.apply(requests))
+    let writes = thin_writes(group, batch);
+    let refused = if writes.is_empty() { BTreeMap::new() } else { group.give_room(&writes) };
+    let mut results = apply_all(group, batch, |group, requests, _| group.apply(requests));
+    #[cfg(test)]
+    group.write_late();
+    for (number, error) in refused {
+        results[number].1 = Err(error);
+    }
+    take_back(group, &writes, &mut results);
+    results
+}
+
+/// A write to a thin virtual drive: its number in the batch, the virtual drive, the first byte and the bytes.
+type ThinWrite<'a> = (usize, &'a Volume, u64, u64);
+
+/// Writes to thin virtual drives that are there, and inside of them.
+fn thin_writes<'a>(group: &Group, batch: &'a [Arc<Asked>]) -> Vec<ThinWrite<'a>> {
+    let all = batch.iter().map(|asked| &asked.change).enumerate();
+    let thin = all.filter(|(_, change)| change.volume.thin.is_some() && change.is_write());
+    let writes = thin.map(|(number, change)| (number, &*change.volume, change.at, change.len()));
+    writes.filter(|(_, volume, at, len)| runs(group, volume, *at, *len).is_ok()).collect()
+}
+
+/// Takes pieces back that requests have made zeros as a whole, unless the same batch has written to them.
+fn take_back(group: &mut Group, writes: &[ThinWrite<'_>], results: &mut [(Arc<Asked>, Result<(), Error>)]) {
+    let (mut pieces, mut numbers) = (BTreeSet::new(), Vec::new());
+    for (number, (asked, result)) in results.iter().enumerate() {
+        let change = &asked.change;
+        if change.volume.thin.is_some() && !change.is_write() && result.is_ok() {
+            let whole = group.whole_pieces(&change.volume, change.at, change.len()).into_iter();
+            pieces.extend(whole.map(|index| (change.volume.start, index)));
+            numbers.push(number);
+        }
+    }
+    if pieces.is_empty() {
+        return;
+    }
+    for (_, volume, at, len) in writes {
+        group.touched(*at, *len).for_each(|index| _ = pieces.remove(&(volume.start, index)));
+    }
+    if let Err(error) = group.take_back(&pieces) {
+        numbers.into_iter().for_each(|number| results[number].1 = Err(error.clone()));
+    }
 }
 
 /// Applies requests that wait together, those that continue each other as one; those of one that is lost again, each by itself.
@@ -398,15 +446,22 @@ fn apply_all(
     for (number, asked) in batch.iter().enumerate() {
         let change = &asked.change;
         // Whether the virtual drive is still there is known only with the group in hand.
-        match place(group, &change.volume, change.at, change.len()) {
+        match runs(group, &change.volume, change.at, change.len()) {
             Err(e) => results[number] = Err(e),
-            Ok(at) => {
-                if let Err(e) = group.make_consistent(at, change.len()) {
+            // Nothing of it is executed.
+            Ok(runs) if change.is_write() && runs.iter().any(|run| run.at.is_none()) => {
+                results[number] = Err(Error::NoSpace);
+            }
+            Ok(runs) => {
+                let there = || runs.iter().filter_map(|run| Some((run, run.at?)));
+                if let Err(e) = there().try_for_each(|(run, at)| group.make_consistent(at, run.len)) {
                     results[number] = Err(e);
                     continue;
                 }
-                places.push(number);
-                requests.push(change.request(at));
+                for (run, at) in there() {
+                    places.push(number);
+                    requests.push(change.request(run, at));
+                }
             }
         }
     }
@@ -417,13 +472,18 @@ fn apply_all(
         match result {
             // Only some of them need what is lost.
             Err(Error::Lost { .. }) if merged.of.len() > 1 => again.extend(merged.of.iter()),
-            result => merged.of.iter().for_each(|place| results[places[*place]] = result.clone()),
+            Err(error) => merged.of.iter().for_each(|place| results[places[*place]] = Err(error.clone())),
+            Ok(()) => {}
         }
     }
     let alone: Vec<Request<'_>> = again.iter().map(|place| requests[*place]).collect();
     if !alone.is_empty() {
         let done = apply(group, &alone, false);
-        again.iter().zip(done).for_each(|(place, result)| results[places[*place]] = result);
+        for (place, result) in again.iter().zip(done) {
+            if let Err(error) = result {
+                results[places[*place]] = Err(error);
+            }
+        }
     }
     batch.iter().cloned().zip(results).collect()
 }

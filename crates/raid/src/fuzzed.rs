@@ -11,8 +11,9 @@ use crate::journal::{self, Change, Entry, Intent, Listed, Position};
 use crate::layout::Layout;
 use crate::sums::Page;
 use crate::superblock::{
-    self, Growth, Id, InSpare, MemberState, Policy, Settings, Slot, Superblock, Volume, VolumeLimits,
+    self, Growth, Id, InSpare, MemberState, Policy, Settings, Slot, Superblock, ThinMap, Volume, VolumeLimits,
 };
+use crate::thin_map;
 
 const GROUP: Id = *b"group identity..";
 const AT: Position = Position { group: GROUP, slot: 2, epoch: 3, ordinal: 4 };
@@ -102,6 +103,23 @@ pub fn checksum_page(input: &[u8]) {
     assert!(lost, "the page of another place is not this one");
 }
 
+/// A block of the map of a thin virtual drive.
+pub fn thin_map(input: &[u8]) {
+    let mut bytes = input.to_vec();
+    bytes.resize(BLOCK, 0);
+    let found = thin_map::decode(&bytes);
+    let mut map = thin_map::Map::new(2);
+    map.set(1, found.clone());
+    assert!(thin_map::encode(&map.entries(1)) == bytes);
+    let all: Vec<(u64, u64)> = map.all().collect();
+    assert!(found.is_some() != all.is_empty() && all.len() as u64 == map.given());
+    for (index, piece) in all {
+        assert!(map.get(index) == Some(piece) && thin_map::Map::place(index).0 == 1);
+        let bytes = &bytes[index as usize % thin_map::ENTRIES * 4..][..4];
+        assert_eq!(thin_map::entry(piece).map(u32::to_le_bytes).as_ref().map(|e| &e[..]), Some(bytes));
+    }
+}
+
 /// A bitmap.
 pub fn bitmap(input: &[u8]) {
     let bytes = sealed(input, BLOCK, &crate::bitmap::KEY, &[]);
@@ -139,6 +157,7 @@ pub fn superblocks() -> Vec<Vec<u8>> {
             _ => None,
         };
         // Some of them have properties.
+        let thin = (members % 2 == 0).then_some(ThinMap { blocks: 256, piece_log: 8 });
         let limits = VolumeLimits { iops: (members as u32 % 2) * 500, bandwidth: (members as u64 % 3) << 20 };
         let whole = Superblock {
             group: GROUP,
@@ -156,7 +175,8 @@ pub fn superblocks() -> Vec<Vec<u8>> {
             spares: vec![[99; 16]],
             volumes: vec![
                 Volume { name: "v1".into(), start: 256, blocks: 1000, ..Volume::default() },
-                Volume { name: "v2".into(), start: 2048, blocks: 8, limits },
+                Volume { name: "v2".into(), start: 2048, blocks: 8, limits, thin: None },
+                Volume { name: "v3".into(), start: 4096, blocks: 1 << 20, thin, ..Volume::default() },
             ],
             settings: Settings { offline: [1].into(), check_interval_s: 3600, ..Settings::default() },
             growth,
@@ -207,6 +227,14 @@ pub fn journal_entries() -> Vec<Vec<u8>> {
 #[must_use]
 pub fn checksum_pages() -> Vec<Vec<u8>> {
     vec![vec![0; BLOCK], (0..BLOCK).map(|i| (i * 7) as u8).collect(), vec![0xff; BLOCK]]
+}
+
+/// Blocks of maps.
+#[must_use]
+pub fn thin_maps() -> Vec<Vec<u8>> {
+    let entries =
+        |of: fn(u32) -> u32| (0..thin_map::ENTRIES as u32).flat_map(|i| of(i).to_le_bytes()).collect();
+    vec![vec![0; BLOCK], entries(|i| i + 1), entries(|i| if i % 7 == 0 { 900 - i } else { 0 })]
 }
 
 /// Bitmaps, without their hashes.

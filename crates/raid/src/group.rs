@@ -29,6 +29,7 @@ use crate::pool::Pool;
 use crate::resync::Suspects;
 use crate::sums::{Page, Pages, Summer};
 use crate::superblock::{MemberState, Policy, Superblock};
+use crate::thin::Thin;
 use crate::threads::Worker;
 use crate::under_way::UnderWay;
 
@@ -131,6 +132,12 @@ pub(crate) enum Mutant {
     OnceShared,
     /// Requests do not make suspect rows consistent before they use them.
     SuspectsUsed,
+    /// A thin virtual drive has a piece in memory before its map says so durably.
+    MappedTooLate,
+    /// A piece is given up before it is zeros.
+    GivenUpUncleared,
+    /// A piece is free for others before the map has given it up.
+    FreeTooSoon,
 }
 
 #[cfg(test)]
@@ -191,6 +198,9 @@ pub struct Group {
     pub(crate) recording: Duration,
     /// Rows that a request has to write whole for them to be written once.
     pub(crate) once_rows: usize,
+    /// Thin virtual drives, and blocks of a piece of them as a power of two.
+    pub(crate) thin: Thin,
+    pub(crate) piece_log: u8,
     #[cfg(test)]
     pub(crate) mutant: Option<Mutant>,
 }

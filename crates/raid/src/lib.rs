@@ -5,7 +5,7 @@
 //!   [`Group::rebuild`], [`Group::resync`], [`Group::check`], [`Group::grow`].
 //! * [`Batching`], [`Coder`], [`choose`]: how rebuilds and checks read and code, and who codes.
 //! * [`Device`], [`Medium`]: what becomes a member, and what it is made of; [`Command`], [`Pending`]: what it is asked without waiting for it.
-//! * [`Shared`], [`VirtualDrive`]: a group that several threads use, and a part of it with a name.
+//! * [`Shared`], [`VirtualDrive`]: a group that several threads use, and a part of it with a name; `thin`: one that has only the room that it needs.
 //!
 //! Invariants (policy `journal`): after a loss of power at any instant, in any state, every block outside of a request
 //! that was not answered reads its last content; a block inside one reads its old or its new content, never a mixture.
@@ -62,6 +62,9 @@ mod signature;
 mod submit;
 mod sums;
 mod superblock;
+mod thin;
+mod thin_map;
+mod thin_room;
 mod threads;
 mod under_way;
 mod volumes;
@@ -87,7 +90,8 @@ pub use progress::Progress;
 pub use resync::Resynced;
 pub use superblock::{
     FORMAT, FORMAT_DECLUSTERED, FORMAT_GROWING, FORMAT_PROPERTIES, Growth, Id, InSpare, MAX_NAME, MAX_SPARES,
-    MAX_VOLUMES, MemberState, Policy, Settings, Slot, Superblock, Volume, VolumeLimits,
+    MAX_VOLUMES, MemberState, Policy, Settings, Slot, Superblock, ThinMap, Volume, VolumeLimits,
 };
+pub use thin::ThinStatus;
 pub use volumes::NewVolume;
 pub use write::Request;

@@ -16,6 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::Error;
 use crate::geometry::BLOCK;
 use crate::superblock::Volume;
+use crate::thin::Run;
 use crate::write::Request;
 
 /// Bytes of a batch, about, at most.
@@ -58,11 +59,18 @@ impl Change {
         }
     }
 
-    pub(crate) fn request(&self, at: u64) -> Request<'_> {
+    /// The part of it that is at `at` of the group.
+    pub(crate) fn request(&self, run: &Run, at: u64) -> Request<'_> {
         match &self.what {
-            What::Write(data) => Request::Write { at, data },
-            What::Zero(len) => Request::Zero { at, len: *len },
+            What::Write(data) => {
+                Request::Write { at, data: &data[run.from as usize..(run.from + run.len) as usize] }
+            }
+            What::Zero(_) => Request::Zero { at, len: run.len },
         }
+    }
+
+    pub(crate) fn is_write(&self) -> bool {
+        matches!(self.what, What::Write(_))
     }
 }
 

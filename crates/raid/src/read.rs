@@ -139,9 +139,14 @@ impl Group {
     /// # Errors
     /// [`Error::Range`], [`Error::Lost`], [`Error::Failed`].
     pub fn read(&mut self, at: u64, out: &mut [u8]) -> Result<(), Error> {
+        self.read_now(at, out).map(drop)
+    }
+
+    /// As [`Group::read`]. What is read counts when the batch that it returns is durable.
+    pub(crate) fn read_now(&mut self, at: u64, out: &mut [u8]) -> Result<u64, Error> {
         let plan = self.plan_read(at, out.len())?;
         let done = plan.run(out);
-        self.finish_read(&plan, done, out).map(drop)
+        self.finish_read(&plan, done, out)
     }
 
     /// Plans a read. What follows without the group, [`ReadPlan::run`], finds what is there now, or finds that it does not match.

@@ -129,15 +129,31 @@ pub struct VolumeLimits {
     pub bandwidth: u64,
 }
 
+/// The map of a thin virtual drive, which has its own extent of the address space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ThinMap {
+    /// Blocks of the map.
+    pub blocks: u32,
+    /// Blocks of a piece, as a power of two; the same for all of a group.
+    pub piece_log: u8,
+}
+
+/// Blocks of a thin virtual drive, at most: 1 PiB.
+pub(crate) const MAX_THIN: u64 = 1 << 38;
+/// Blocks of a piece, as a power of two: 1 MiB.
+pub(crate) const PIECE_LOG: u8 = 8;
+
 /// A part of the address space with a name: a virtual drive.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Volume {
     /// Its name.
     pub name: String,
-    /// Its first block.
+    /// Its first block; of a thin one, that of its map.
     pub start: u64,
-    /// Its blocks.
+    /// Its blocks, as its clients see it.
     pub blocks: u64,
+    /// Its map, if it is thin: then it has only the room that it needs.
+    pub thin: Option<ThinMap>,
     /// What its clients get at most.
     pub limits: VolumeLimits,
 }

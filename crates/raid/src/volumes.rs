@@ -1,6 +1,6 @@
 //! Virtual drives: parts of the address space of a group, with names.
 //!
-//! Invariants: virtual drives do not overlap; each begins at a multiple of 256 blocks; their number is bounded by the
+//! Invariants: virtual drives do not overlap; each begins at a multiple of 256 blocks (1 MiB); their number is bounded by the
 //! superblock. Space that none has reads as zeros: what was in a deleted one, or behind the end of one that was made smaller, is zeroed before
 //! the superblocks give it up.
 //!
@@ -11,9 +11,6 @@ use crate::geometry::BLOCK;
 use crate::group::Group;
 use crate::superblock::{self, MAX_NAME, MAX_VOLUMES, Volume, VolumeLimits};
 
-/// Blocks that the start of a virtual drive is a multiple of: 1 MiB.
-const ALIGN: u64 = 256;
-
 /// What a new virtual drive is to be.
 #[derive(Clone, Default, Debug)]
 pub struct NewVolume {
@@ -23,6 +20,8 @@ pub struct NewVolume {
     pub bytes: Option<u64>,
     /// What its clients get at most.
     pub limits: VolumeLimits,
+    /// It gets room when it is first written, and not now.
+    pub thin: bool,
 }
 
 impl Group {
@@ -37,7 +36,7 @@ impl Group {
     /// Makes a virtual drive.
     ///
     /// # Errors
-    /// [`Error::State`] if the name is taken or unsuitable, or there is no such space.
+    /// [`Error::State`] if the name is taken or unsuitable, there is no such space, or a thin one has no size.
     pub fn make_volume(&mut self, new: &NewVolume) -> Result<Volume, Error> {
         self.running()?;
         let (name, bytes) = (&new.name[..], new.bytes);
@@ -55,20 +54,29 @@ impl Group {
         if self.superblock.volumes.len() >= MAX_VOLUMES {
             return Err(Error::State(format!("a group has at most {MAX_VOLUMES} virtual drives")));
         }
+        self.room_is_known()?;
         let gaps = self.gaps();
         let largest = gaps.iter().map(|(_, len)| *len).max().unwrap_or(0);
+        let thin = match (new.thin, bytes) {
+            (false, _) => None,
+            (true, Some(bytes)) => Some(self.map_for(bytes.div_ceil(BLOCK as u64))?),
+            (true, None) => return Err(Error::State("a thin virtual drive needs a size".into())),
+        };
         let blocks = bytes.map_or(largest, |b| b.div_ceil(BLOCK as u64));
-        let start = gaps.iter().find(|(_, len)| *len >= blocks).map(|(start, _)| *start);
+        let extent = thin.map_or(blocks, |map| map.blocks.into());
+        let start = gaps.iter().find(|(_, len)| *len >= extent).map(|(start, _)| *start);
         let Some(start) = start.filter(|_| blocks > 0) else {
+            let what = if thin.is_some() { " for its map" } else { "" };
             return Err(Error::State(format!(
-                "there is no free piece of {} bytes in the group; the largest has {}",
-                blocks * BLOCK as u64,
+                "there is no free piece of {} bytes{what} in the group; the largest has {}",
+                extent * BLOCK as u64,
                 largest * BLOCK as u64
             )));
         };
-        let volume = Volume { name: name.to_owned(), start, blocks, limits: new.limits };
+        let volume = Volume { name: name.to_owned(), start, blocks, thin, limits: new.limits };
         let mut volumes = self.superblock.volumes.clone();
         volumes.push(volume.clone());
+        self.add_map(&volume);
         self.set_volumes(volumes)?;
         Ok(volume)
     }
@@ -82,7 +90,9 @@ impl Group {
         }
         self.superblock.volumes = volumes;
         self.unsettled = true;
-        self.settle()
+        let done = self.settle();
+        self.refresh_room();
+        done
     }
 
     /// Sets what the clients of a virtual drive get at most.
@@ -114,10 +124,27 @@ impl Group {
         self.running()?;
         let at = self.volume_position(name)?;
         let volumes = &self.superblock.volumes;
-        let Volume { start, blocks: before, .. } = volumes[at];
-        let behind = volumes.iter().filter(|v| v.start > start).min_by_key(|v| v.start);
-        let most = behind.map_or(self.geometry().blocks(), |v| v.start) - start;
-        let blocks = bytes.map_or(most, |b| b.div_ceil(BLOCK as u64));
+        let Volume { start, blocks: before, thin, .. } = volumes[at];
+        let (most, end) = match thin {
+            Some(map) => (self.most_of(map), "its map has no room for more".to_owned()),
+            None => {
+                self.room_is_known()?;
+                let behind = self.taken().into_iter().map(|(start, _)| start).filter(|s| *s > start).min();
+                let named = volumes.iter().find(|v| Some(v.start) == behind).map(|v| format!("{:?}", v.name));
+                let what = match behind {
+                    None => "the end of the group".to_owned(),
+                    Some(_) => named.unwrap_or_else(|| "room of a thin virtual drive".to_owned()),
+                };
+                (behind.unwrap_or(self.geometry().blocks()) - start, format!("{what} is behind it"))
+            }
+        };
+        let blocks = match (bytes, thin) {
+            (Some(bytes), _) => bytes.div_ceil(BLOCK as u64),
+            (None, None) => most,
+            (None, Some(_)) => {
+                return Err(Error::State("a thin virtual drive grows to a size that is named".into()));
+            }
+        };
         if blocks < before {
             return Err(Error::State(format!(
                 "the virtual drive {name:?} has {} bytes already; it can be made smaller",
@@ -125,9 +152,8 @@ impl Group {
             )));
         }
         if blocks > most {
-            let end = behind.map_or("the end of the group".to_owned(), |v| format!("{:?}", v.name));
             return Err(Error::State(format!(
-                "the virtual drive {name:?} can have {} bytes at most: {end} is behind it",
+                "the virtual drive {name:?} can have {} bytes at most: {end}",
                 most * BLOCK as u64
             )));
         }
@@ -146,8 +172,8 @@ impl Group {
     /// [`Error::State`] if there is none of that name, it is smaller already, or nothing would be left.
     pub fn shrink_volume(&mut self, name: &str, bytes: u64) -> Result<Volume, Error> {
         self.running()?;
-        let at = self.volume_position(name)?;
-        let Volume { start, blocks: before, .. } = self.superblock.volumes[at];
+        let position = self.volume_position(name)?;
+        let Volume { start, blocks: before, .. } = self.superblock.volumes[position];
         let blocks = bytes.div_ceil(BLOCK as u64);
         if blocks == 0 || blocks > before {
             return Err(Error::State(format!(
@@ -157,13 +183,19 @@ impl Group {
         }
         if blocks < before {
             // First the content: a crash between leaves the old size with zeros at its end.
-            self.zero((start + blocks) * BLOCK as u64, (before - blocks) * BLOCK as u64)?;
+            let (at, len) = (blocks * BLOCK as u64, (before - blocks) * BLOCK as u64);
+            if self.superblock.volumes[position].thin.is_some() {
+                let volume = self.superblock.volumes[position].clone();
+                self.clear_thin(&volume, at, len)?;
+            } else {
+                self.zero(start * BLOCK as u64 + at, len)?;
+            }
             self.flush()?;
             let mut volumes = self.superblock.volumes.clone();
-            volumes[at].blocks = blocks;
+            volumes[position].blocks = blocks;
             self.set_volumes(volumes)?;
         }
-        Ok(self.superblock.volumes[at].clone())
+        Ok(self.superblock.volumes[position].clone())
     }
 
     /// Removes a virtual drive and what it holds.
@@ -175,27 +207,20 @@ impl Group {
         let at = self.volume_position(name)?;
         let volume = self.superblock.volumes[at].clone();
         // First the content: a crash between leaves an empty drive, not a new one with old content.
-        self.zero(volume.start * BLOCK as u64, volume.blocks * BLOCK as u64)?;
-        self.flush()?;
-        self.superblock.volumes.remove(at);
-        self.unsettled = true;
-        self.settle()
+        match volume.thin {
+            Some(thin) => self.empty_thin(&volume, thin)?,
+            None => {
+                self.zero(volume.start * BLOCK as u64, volume.blocks * BLOCK as u64)?;
+                self.flush()?;
+            }
+        }
+        let mut volumes = self.superblock.volumes.clone();
+        volumes.remove(at);
+        self.set_volumes(volumes)
     }
 
-    /// Free pieces: first block and blocks.
+    /// Free room: first block and blocks.
     fn gaps(&self) -> Vec<(u64, u64)> {
-        let mut volumes: Vec<(u64, u64)> =
-            self.superblock.volumes.iter().map(|v| (v.start, v.start + v.blocks)).collect();
-        volumes.sort_unstable();
-        volumes.push((self.geometry().blocks(), 0));
-        let mut free = 0u64;
-        let mut out = Vec::new();
-        for (start, end) in volumes {
-            if start > free {
-                out.push((free, start - free));
-            }
-            free = free.max(end.next_multiple_of(ALIGN));
-        }
-        out
+        self.between(self.taken())
     }
 }

@@ -168,6 +168,59 @@ fn clients_of_a_virtual_drive_that_became_smaller_meet_its_end() {
 }
 
 #[test]
+fn thin_virtual_drives_get_room_until_there_is_none() {
+    run(async {
+        let rig = Rig::new(4);
+        offline::create(&rig.new_group("5", 0..4)).unwrap();
+        let process = Process::start(rig.options(rig.members(0..4))).await.unwrap();
+        let client = rig.client();
+        let new = |name: &str, size, thin| {
+            let (group, name) = ("tank".into(), Some(name.into()));
+            Call::CreateVolume(NewVolume { group, name, size, thin, ..NewVolume::default() })
+        };
+        fails(&client, new("t", None, true), Kind::Conflict, "needs a size").await;
+        let made = client.call(&new("t", Some(1 << 30), true)).await.unwrap().volume.unwrap();
+        assert_eq!((made.size, made.thin, made.allocated), (1 << 30, true, Some(0)));
+        client.call(&new("k", Some(8 << 20), false)).await.unwrap();
+        let free = client.state().await.unwrap().groups[0].free;
+        let mut t = Nbd::connect(&rig, "tank/t").unwrap();
+        let mut written = 0u64;
+        let last = loop {
+            match t.request(1, written << 21, 4096, &[7; 4096]) {
+                0 => written += 1,
+                error => break error,
+            }
+        };
+        assert_eq!((last, written), (28, free >> 20), "there is no space");
+        assert_eq!(t.read(written << 21, 4096), [0; 4096]);
+        assert_eq!(
+            (t.request(1, 4096, 4096, &[8; 4096]), t.read(0, 8192)[4095..4097].to_vec()),
+            (0, vec![7, 8])
+        );
+        let mut k = Nbd::connect(&rig, "tank/k").unwrap();
+        assert_eq!(k.request(1, 0, 4096, &[9; 4096]), 0, "others go on");
+        fails(&client, new("l", Some(1 << 20), false), Kind::Conflict, "no free piece").await;
+        let found = client.state().await.unwrap().groups[0].clone();
+        assert!(found.free < 1 << 20 && found.volumes[0].allocated == Some(written << 20), "{found:?}");
+        assert_eq!(found.volumes[1].allocated, None);
+        // Trim of two pieces and a part of one that has none.
+        assert_eq!(t.request(4, 0, 5 << 20, b""), 0);
+        assert_eq!(client.state().await.unwrap().groups[0].volumes[0].allocated, Some((written - 3) << 20));
+        assert_eq!((t.read(0, 8192), t.read(6 << 20, 1)), (vec![0; 8192], vec![7]));
+        client.call(&new("l", Some(1 << 20), false)).await.unwrap();
+        // What is on drives says what it can without the maps.
+        assert!(process.stop().await.is_empty());
+        let (groups, _) = offline::describe(&offline::find(&rig.members(0..4)).unwrap());
+        let volumes = &groups[0].volumes;
+        let t = volumes.iter().find(|v| v.name == "t").unwrap();
+        assert_eq!((volumes.len(), t.thin, t.allocated, t.size), (3, true, None, 1 << 30));
+        let process = Process::start(rig.options(rig.members(0..4))).await.unwrap();
+        assert_eq!(process.state().groups[0].volumes[0].allocated, Some((written - 3) << 20));
+        process.stop().await;
+    });
+}
+
+#[test]
 fn a_block_device_of_this_machine_keeps_its_size() {
     let rig = Rig::new(4);
     offline::create(&rig.new_group("5", 0..4)).unwrap();

@@ -84,6 +84,31 @@ fn namespaces_read_write_and_fail() {
 }
 
 #[test]
+fn thin_namespaces_say_what_they_use_and_that_there_is_no_room() {
+    let rig = Rig::new(4);
+    offline::create(&rig.new_group("5", 0..4)).unwrap();
+    let owner = Owner::default();
+    owner.open(&rig.members(0..4), false).unwrap();
+    for thin in [false, true] {
+        let (group, name) = ("tank".into(), Some(format!("thin-{thin}")));
+        let new = NewVolume { group, name, size: Some(4 << 20), thin, ..NewVolume::default() };
+        owner.perform(&Call::CreateVolume(new)).unwrap();
+    }
+    let subsystem = owner.list().pop().unwrap();
+    let (thick, thin) = (subsystem.namespace(1).unwrap(), subsystem.namespace(5).unwrap());
+    assert_eq!((thick.used(), thin.used(), thin.blocks()), (None, Some(0), 1024));
+    thin.write(4096, vec![7; 4096], true).unwrap();
+    assert_eq!(thin.used(), Some(256));
+    let rest = NewVolume { group: "tank".into(), ..NewVolume::default() };
+    owner.perform(&Call::CreateVolume(rest)).unwrap();
+    assert_eq!(thin.write(1 << 20, vec![7; 4096], true), Err(Fault::NoSpace));
+    thin.trim(0, 1 << 20).unwrap();
+    assert_eq!(thin.used(), Some(0));
+    thin.write(1 << 20, vec![7; 4096], true).unwrap();
+    owner.close();
+}
+
+#[test]
 fn an_open_address_needs_permission() {
     run(async {
         let rig = Rig::new(1);

@@ -77,11 +77,11 @@ pub async fn create(noun: Create, context: &Context<'_>) -> Outcome {
             Ok(())
         }
         Create::Dg(options) => create_group(options, context).await,
-        Create::Vd { group, size, name, iops_limit, bandwidth_limit } => {
+        Create::Vd { group, size, name, thin, iops_limit, bandwidth_limit } => {
             let size = size.map(|s| bytes("SIZE", &s)).transpose()?;
             let bandwidth = bandwidth_limit.map(|s| bytes("--bandwidth-limit", &s)).transpose()?;
             let (iops_limit, bandwidth_limit) = (iops_limit.unwrap_or(0), bandwidth.unwrap_or(0));
-            let new = NewVolume { group, name, size, iops_limit, bandwidth_limit };
+            let new = NewVolume { group, name, size, iops_limit, bandwidth_limit, thin };
             call(Call::CreateVolume(new), size_of_volume, context).await.map(drop)
         }
         Create::Host(options) => {

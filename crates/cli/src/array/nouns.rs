@@ -89,6 +89,9 @@ pub enum Create {
         /// Its name [default: the next free vdN]
         #[arg(long)]
         name: Option<String>,
+        /// Give it room only when it is written; it may be larger than what is free, and needs a size
+        #[arg(long, requires = "size")]
+        thin: bool,
         /// Requests per second that its clients get at most, reads and writes together
         #[arg(long, value_name = "NUMBER")]
         iops_limit: Option<u32>,
@@ -357,7 +360,8 @@ Examples:
 
 /// The help text after the options of a virtual drive that grows.
 const GROW_VD: &str = "\
-It stays where it is, so there has to be room behind it: `ashlar array describe dg` shows where the virtual drives of a group begin.
+It stays where it is, so there has to be room behind it: `ashlar array describe dg` shows where the virtual drives of a group begin. A thin one grows to four times the \
+size that it was made with, and at least to 256 GiB, wherever it is.
 
 Examples:
   ashlar array grow vd tank/data 20GiB

@@ -201,12 +201,23 @@ fn volume_table(output: &Output, volumes: &[Volume], state: &State) -> String {
     }
     let tls = !matches!(state.nbd.tls.as_str(), "" | "off");
     let mut table = empty_table();
-    table.set_header(["Virtual drive", "Size", "Limits", "Read", "Written", "Errors", "NSID", "Address"]);
+    table.set_header([
+        "Virtual drive",
+        "Size",
+        "Allocated",
+        "Limits",
+        "Read",
+        "Written",
+        "Errors",
+        "NSID",
+        "Address",
+    ]);
     for v in volumes {
         let addresses = volume_addresses(v, state.nbd.endpoints.first(), tls);
         table.add_row([
             output.printable(&v.export),
             size_text(v.size),
+            allocated_text(output, v),
             limits_text(v),
             size_text(v.bytes_read),
             size_text(v.bytes_written),
@@ -216,6 +227,16 @@ fn volume_table(output: &Output, volumes: &[Volume], state: &State) -> String {
         ]);
     }
     table.to_string()
+}
+
+/// What a virtual drive has of its group.
+fn allocated_text(output: &Output, volume: &Volume) -> String {
+    match (&volume.damage, volume.allocated) {
+        (Some(why), _) => output.paint(Tone::Bad, output.printable(why)),
+        (None, Some(bytes)) => size_text(bytes),
+        (None, None) if volume.thin => "thin".into(),
+        (None, None) => "all".into(),
+    }
 }
 
 /// What the clients of a virtual drive get at most.

@@ -39,6 +39,7 @@ fn identification() {
     assert_eq!(c[768..768 + NQN.len()], *NQN.as_bytes());
     let n = identify(&mut host, 0, 1).data;
     assert_eq!((u64_at(&n, 0), u64_at(&n, 8), n[30], n[130]), (256, 256, 1, 12));
+    assert_eq!((u64_at(&n, 16), n[24]), (256, 0), "it is not thin");
     let id = Memory::new(512, 1).id();
     assert_eq!(n[104..120], id);
     assert!(identify(&mut host, 0, 2).data.iter().all(|b| *b == 0), "there is none");

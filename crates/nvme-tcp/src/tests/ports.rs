@@ -55,7 +55,7 @@ impl Subsystem for Device {
     }
 }
 
-/// A namespace with an EUI-64.
+/// A thin namespace with an EUI-64.
 struct Named(Arc<Memory>);
 
 impl Namespace for Named {
@@ -73,6 +73,10 @@ impl Namespace for Named {
 
     fn eui64(&self) -> Option<[u8; 8]> {
         Some(*b"\x02eui-64\0")
+    }
+
+    fn used(&self) -> Option<u64> {
+        Some(3)
     }
 
     fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Fault> {
@@ -169,7 +173,10 @@ fn health_and_eui64_are_those_of_the_device() {
     assert_eq!((u64_at(&health, 128), u16_at(&health, 192)), (1234, 5));
     let controller = page(&mut host, admin::IDENTIFY, 0, 1, 4096);
     assert_eq!((u16_at(&controller, 266), u16_at(&controller, 268)), (343, 353));
-    assert_eq!(page(&mut host, admin::IDENTIFY, 1, 0, 4096)[120..128], *b"\x02eui-64\0");
+    let namespace = page(&mut host, admin::IDENTIFY, 1, 0, 4096);
+    assert_eq!(namespace[120..128], *b"\x02eui-64\0");
+    // NCAP is NSZE, NUSE what is used; NSFEAT says that it is thin.
+    assert_eq!((u64_at(&namespace, 8), u64_at(&namespace, 16), namespace[24]), (u64_at(&namespace, 0), 3, 1));
     let descriptors = page(&mut host, admin::IDENTIFY, 1, 3, 4096);
     assert_eq!((&descriptors[..4], &descriptors[4..12]), (&[1, 8, 0, 0][..], &b"\x02eui-64\0"[..]));
     assert_eq!((descriptors[12], descriptors[32], descriptors[52]), (2, 3, 4));

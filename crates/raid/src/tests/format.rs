@@ -304,7 +304,13 @@ fn fullest(volumes: Vec<Volume>) -> Superblock {
 }
 
 fn longest(i: usize, len: usize, limits: VolumeLimits) -> Volume {
-    Volume { name: format!("{i:03}").repeat(16)[..len].into(), start: i as u64, blocks: u64::MAX, limits }
+    Volume {
+        name: format!("{i:03}").repeat(16)[..len].into(),
+        start: i as u64,
+        blocks: u64::MAX,
+        limits,
+        thin: None,
+    }
 }
 
 #[test]
@@ -312,7 +318,7 @@ fn properties_of_virtual_drives_have_a_version_of_their_own() {
     let limits = VolumeLimits { iops: 500, bandwidth: 1 << 20 };
     let limited = |superblock: &Superblock| {
         let mut volumes = superblock.volumes.clone();
-        volumes.push(Volume { name: "v2".into(), start: 2048, blocks: 1, limits });
+        volumes.push(Volume { name: "v2".into(), start: 2048, blocks: 1, limits, thin: None });
         Superblock { volumes, ..superblock.clone() }
     };
     let shape = |members| Geometry::new(Level::Raid6, members, 64 << 10, 4096).unwrap();

@@ -18,6 +18,8 @@ mod requests;
 mod resync;
 mod rig;
 mod stopped;
+mod thin;
+mod thin_crash;
 mod volumes;
 mod waiting;
 mod whole_rows;

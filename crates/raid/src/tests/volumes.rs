@@ -159,7 +159,7 @@ fn limits_of_virtual_drives_survive_and_are_taken_back() {
     let limits = VolumeLimits { iops: 100, bandwidth: 1 << 20 };
     refused(group.limit_volume("c", limits), "no virtual drive");
     assert_eq!(group.limit_volume("a", limits).unwrap().limits, limits);
-    let new = NewVolume { name: "c".into(), bytes: Some(B), limits };
+    let new = NewVolume { name: "c".into(), bytes: Some(B), limits, thin: false };
     assert_eq!(group.make_volume(&new).unwrap().limits, limits);
     drop(group);
     let mut group = Group::open(rig.devices(0..4), false).unwrap();
