@@ -122,6 +122,12 @@ pub fn all() -> Vec<Target> {
             ],
             run: nvme::tls_hello,
         },
+        Target {
+            name: "nvme-reservation",
+            seeds: nvme::reservation_commands(),
+            tokens: &[&[1, 0, 0, 0, 0, 1], &[2, 1, 1, 1, 2, 1], &[3, 2, 0, 1], &[8], &[0], &[0xc0]],
+            run: nvme::reservations,
+        },
         Target { name: "nvme-host-header", seeds: host::headers(), tokens: TOKENS, run: host::header },
         Target {
             name: "nvme-host-structure",

@@ -9,6 +9,7 @@ use crate::connection::Connection;
 use crate::controller::{Controller, IO_QUEUES, NAMESPACE_EVENTS, Queue};
 use crate::flow::Job;
 use crate::identify::identify;
+use crate::reservation::feature as reservation;
 use crate::{ana, log, status};
 
 /// Identifiers of features (Base 5.27.1).
@@ -17,6 +18,9 @@ mod feature {
     pub(super) const NUMBER_OF_QUEUES: u8 = 0x07;
     pub(super) const ASYNC_EVENTS: u8 = 0x0b;
     pub(super) const KEEP_ALIVE: u8 = 0x0f;
+    pub(super) const HOST_IDENTIFIER: u8 = 0x81;
+    pub(super) const RESERVATION_MASK: u8 = 0x82;
+    pub(super) const RESERVATION_PERSISTENCE: u8 = 0x83;
 }
 
 /// Executes an admin command. None: it waits for an event.
@@ -41,6 +45,10 @@ pub(crate) fn perform(connection: &Connection, queue: &Queue, job: &Job) -> Opti
         admin::ABORT if !discovery => Answer::with(1),
         _ => Answer::failed(status::INVALID_OPCODE),
     })
+}
+
+fn answer(result: Result<u32, u16>) -> Answer {
+    result.map_or_else(Answer::failed, |value| Answer::with(value.into()))
 }
 
 fn set_feature(controller: &Controller, command: &Command) -> Answer {
@@ -71,6 +79,12 @@ fn set_feature(controller: &Controller, command: &Command) -> Answer {
         }
         feature::VOLATILE_WRITE_CACHE if io && value & 1 == 1 => Answer::default(),
         feature::VOLATILE_WRITE_CACHE if io => Answer::failed(status::FEATURE_NOT_CHANGEABLE),
+        // Over fabrics it is that of Connect (Base 5.27.1.28).
+        feature::HOST_IDENTIFIER if io => Answer::failed(status::COMMAND_SEQUENCE),
+        feature::RESERVATION_MASK if io => answer(reservation::set_mask(controller, command.nsid(), value)),
+        feature::RESERVATION_PERSISTENCE if io => {
+            answer(reservation::set_persistence(controller, command.nsid(), value))
+        }
         _ => Answer::failed(status::INVALID_FIELD),
     }
 }
@@ -91,6 +105,16 @@ fn get_feature(controller: &Controller, command: &Command) -> Answer {
         feature::KEEP_ALIVE if default => Answer::with(0),
         feature::KEEP_ALIVE => Answer::with(controller.patience().as_millis() as u64),
         feature::VOLATILE_WRITE_CACHE if io => Answer::with(1),
+        // Its 128 bits; the short form has 64.
+        feature::HOST_IDENTIFIER if io && command.dword(11) & 1 == 0 => {
+            Answer::failed(status::HOST_IDENTIFIER_FORMAT)
+        }
+        feature::HOST_IDENTIFIER if io => Answer { result: 1, ..Answer::data(controller.host.id.to_vec()) },
+        feature::RESERVATION_MASK if io && default => Answer::with(0),
+        feature::RESERVATION_MASK if io => answer(reservation::mask(controller, command.nsid())),
+        feature::RESERVATION_PERSISTENCE if io => {
+            answer(reservation::persistence(controller, command.nsid()))
+        }
         _ => Answer::failed(status::INVALID_FIELD),
     }
 }

@@ -40,6 +40,10 @@ pub(crate) mod io {
     pub(crate) const COMPARE: u8 = 0x05;
     pub(crate) const WRITE_ZEROES: u8 = 0x08;
     pub(crate) const DATASET_MANAGEMENT: u8 = 0x09;
+    pub(crate) const RESERVATION_REGISTER: u8 = 0x0d;
+    pub(crate) const RESERVATION_REPORT: u8 = 0x0e;
+    pub(crate) const RESERVATION_ACQUIRE: u8 = 0x11;
+    pub(crate) const RESERVATION_RELEASE: u8 = 0x15;
 }
 
 /// The first SGL descriptor: where the host has the data.

@@ -23,6 +23,7 @@ use crate::ana::{self, AnaState};
 use crate::auth::Admission;
 use crate::authentication::QueueAuthentication;
 use crate::namespace::{Subsystem, Subsystems, Summary};
+use crate::reservation::known;
 use crate::wire::Socket;
 
 /// VS: 2.0.
@@ -144,6 +145,7 @@ struct State {
     /// The host was told, and has not read the log page.
     told: bool,
     ana: ana::Known,
+    reservations: known::Known,
 }
 
 /// A controller.
@@ -233,6 +235,7 @@ impl Core {
         });
         // What is so from the beginning is no change.
         controller.look_at_ana(&mut controller.state.lock().ana);
+        controller.look_at_reservations(&mut controller.state.lock().reservations, true);
         controllers.insert(id, controller.clone());
         Some(controller)
     }
@@ -455,6 +458,7 @@ impl Controller {
             state.known = now;
         }
         self.look_at_ana(&mut state.ana);
+        self.look_at_reservations(&mut state.reservations, false);
         if !state.changed.is_empty() && !state.told && state.events & NAMESPACE_EVENTS != 0 {
             let command = state.waiting.pop()?;
             state.told = true;
@@ -464,6 +468,12 @@ impl Controller {
             let command = state.waiting.pop()?;
             state.ana.tell();
             return Some((command, ANA_CHANGED));
+        }
+        // Nobody has to ask for it: it is for hosts that have registered.
+        if state.reservations.is_untold() {
+            let command = state.waiting.pop()?;
+            state.reservations.tell();
+            return Some((command, known::AVAILABLE));
         }
         None
     }
@@ -487,6 +497,28 @@ impl Controller {
         let mut state = self.state.lock();
         self.look_at_ana(&mut state.ana);
         state.ana.read(keep)
+    }
+
+    /// The oldest notice of reservations that the host has not read. `keep`: it is told again.
+    pub(crate) fn reservation_notice(&self, keep: bool) -> [u8; known::PAGE] {
+        let mut state = self.state.lock();
+        self.look_at_reservations(&mut state.reservations, false);
+        state.reservations.page(keep)
+    }
+
+    /// Which notices of the reservations of a namespace are not told.
+    pub(crate) fn reservation_mask(&self, nsid: u32) -> u32 {
+        self.state.lock().reservations.mask(nsid)
+    }
+
+    pub(crate) fn set_reservation_mask(&self, nsid: u32, mask: u32) {
+        self.state.lock().reservations.set_mask(nsid, mask);
+    }
+
+    fn look_at_reservations(&self, known: &mut known::Known, first: bool) {
+        if let Some(subsystem) = &self.subsystem {
+            known.look(&**subsystem, &self.host.id, first);
+        }
     }
 
     fn look_at_ana(&self, known: &mut ana::Known) {

@@ -68,6 +68,14 @@ pub enum Error {
         /// The status, in words, or what else is wrong.
         why: String,
     },
+    /// Another host has reserved the namespace: end its use there, or remove the reservation at the target.
+    #[error("{namespace}: {operation}: another host has reserved the namespace (Reservation Conflict)")]
+    Reserved {
+        /// The address of the namespace.
+        namespace: String,
+        /// The operation.
+        operation: &'static str,
+    },
     /// The range is not one of whole blocks inside of the namespace: ask for another one.
     #[error("the range {at}+{len} is not one of whole blocks in the {size} bytes of the namespace")]
     Range {

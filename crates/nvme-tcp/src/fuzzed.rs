@@ -19,6 +19,8 @@ use crate::pdu::{Agreed, COMMON, Common};
 use crate::samples::{ENABLED, HOST, NQN};
 use crate::wire::{Socket, Wire};
 
+pub use crate::reservation::fuzzed::{reservation_commands, reservations};
+
 /// What a host sends, and what it has received.
 pub(crate) struct Script {
     input: Mutex<(Vec<u8>, usize)>,

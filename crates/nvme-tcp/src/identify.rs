@@ -8,6 +8,7 @@ use crate::command::Command;
 use crate::controller::{ASYNC_EVENTS, Controller, ENTRIES, NAMESPACE_EVENTS, VERSION};
 use crate::namespace::{DISCOVERY, Health, Namespace, Subsystem};
 use crate::pdu::{IN_CAPSULE, MAX_DATA};
+use crate::reservation::command::CAPABILITIES;
 use crate::{ana, status};
 
 /// Bytes of a structure.
@@ -146,8 +147,8 @@ fn of_io_controller(o: &mut [u8], groups: u32, health: Option<Health>) {
     // NN: the largest number; MNAN: how many there are at most.
     put(o, 516, &(ALL - 1).to_le_bytes());
     put(o, 540, &MAX_NAMESPACES.to_le_bytes());
-    // ONCS: Compare, Dataset Management, Write Zeroes.
-    put(o, 520, &(1u16 | 1 << 2 | 1 << 3).to_le_bytes());
+    // ONCS: Compare, Dataset Management, Write Zeroes, reservations.
+    put(o, 520, &(1u16 | 1 << 2 | 1 << 3 | 1 << 5).to_le_bytes());
     // VWC: there is a volatile write cache; Flush takes the number of all namespaces.
     o[525] = 1 | 3 << 1;
 }
@@ -165,6 +166,7 @@ fn of_namespace(namespace: &dyn Namespace, group: u32) -> Vec<u8> {
     }
     // NMIC: shared by controllers.
     o[30] = 1;
+    o[31] = capabilities(namespace);
     // DLFEAT: deallocated blocks read as zeros; Write Zeroes may deallocate.
     o[33] = 1 | 1 << 3;
     put(o, 92, &group.to_le_bytes());
@@ -176,10 +178,15 @@ fn of_namespace(namespace: &dyn Namespace, group: u32) -> Vec<u8> {
     out
 }
 
+/// RESCAP.
+fn capabilities(namespace: &dyn Namespace) -> u8 {
+    namespace.reservations().map_or(0, |_| CAPABILITIES)
+}
+
 fn independent(namespace: &dyn Namespace, group: u32) -> Vec<u8> {
     let mut out = empty();
-    // NMIC, ANAGRPID, NSATTR, NSTAT: ready.
-    out[1] = 1;
+    // NMIC, RESCAP, ANAGRPID, NSATTR, NSTAT: ready.
+    (out[1], out[2]) = (1, capabilities(namespace));
     put(&mut out, 4, &group.to_le_bytes());
     out[8] = u8::from(namespace.read_only());
     out[14] = 1;

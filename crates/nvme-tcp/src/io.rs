@@ -1,6 +1,6 @@
-//! Commands of I/O queues: NVM 3.2, and Flush, Base 7.1.
+//! Commands of I/O queues: NVM 3.2, and Flush and the reservation commands, Base 7.
 //!
-//! Invariant: ranges that reach a namespace are inside of it.
+//! Invariants: ranges that reach a namespace are inside of it; a command that the reservation of a namespace forbids does not reach it.
 //!
 //! Must not depend on: sockets.
 
@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::command::{Answer, Command, io};
-use crate::controller::{Core, Queue};
+use crate::controller::{Controller, Core, Queue};
 use crate::flow::Job;
 use crate::identify::ALL;
-use crate::namespace::{Fault, Namespace};
+use crate::namespace::{Fault, Namespace, Subsystem};
 use crate::pdu::{u32_at, u64_at};
+use crate::reservation::command::{Request, concerns};
+use crate::reservation::{Admitted, Class};
 use crate::status;
 
 /// Bytes of a range of Dataset Management.
@@ -34,12 +36,12 @@ pub(crate) fn perform(core: &Core, queue: &Queue, job: Job) -> Answer {
     let Some(subsystem) = controller.subsystem.as_ref() else {
         return Answer::failed(status::INVALID_OPCODE);
     };
-    let Some(_executing) = controller.execute() else {
+    let Some(executing) = controller.execute() else {
         return Answer::failed(status::COMMAND_SEQUENCE);
     };
     let command = job.command;
     let known = [io::FLUSH, io::WRITE, io::READ, io::COMPARE, io::WRITE_ZEROES, io::DATASET_MANAGEMENT];
-    if !known.contains(&command.opcode()) {
+    if !known.contains(&command.opcode()) && !concerns(command.opcode()) {
         return Answer::failed(status::INVALID_OPCODE);
     }
     if command.0[1] & FUSED != 0 {
@@ -48,16 +50,23 @@ pub(crate) fn perform(core: &Core, queue: &Queue, job: Job) -> Answer {
     }
     count(core, queue, &job);
     let done = if command.opcode() == io::FLUSH && command.nsid() == ALL {
-        let mut all = subsystem.namespaces().into_iter().filter_map(|n| Some((n, subsystem.namespace(n)?)));
-        all.try_for_each(|(nsid, n)| match controller.refusal(nsid) {
-            Some(status) => Err(status),
-            None => n.flush().map_err(|f| of_fault(f, false)),
-        })
-        .map(|()| Vec::new())
+        flush_all(controller, &**subsystem)
     } else {
         match (subsystem.namespace(command.nsid()), controller.refusal(command.nsid())) {
             (Some(_), Some(status)) => Err(status),
-            (Some(namespace), None) => execute(&namespace, job),
+            (Some(namespace), None) if concerns(command.opcode()) => {
+                let done = reserve(controller, &*namespace, &job);
+                // It is done. A controller that ends does not wait for the commands of others.
+                drop(executing);
+                if let Some(reservations) = namespace.reservations() {
+                    reservations.wait();
+                }
+                done
+            }
+            (Some(namespace), None) => {
+                let admitted = admit(controller, &*namespace, command.opcode());
+                admitted.and_then(|_admitted| execute(&namespace, job))
+            }
             (None, _) => Err(status::INVALID_NAMESPACE),
         }
     };
@@ -70,6 +79,47 @@ pub(crate) fn perform(core: &Core, queue: &Queue, job: Job) -> Answer {
             Answer::failed(status)
         }
     }
+}
+
+/// Flushes all namespaces. One that cannot be flushed, or not by this host, keeps no other one from it.
+fn flush_all(controller: &Controller, subsystem: &dyn Subsystem) -> Result<Vec<u8>, u16> {
+    let mut done = Ok(Vec::new());
+    for nsid in subsystem.namespaces() {
+        let Some(namespace) = subsystem.namespace(nsid) else { continue };
+        let flushed = match controller.refusal(nsid) {
+            Some(status) => Err(status),
+            None => admit(controller, &*namespace, io::FLUSH)
+                .and_then(|_admitted| namespace.flush().map_err(|f| of_fault(f, false))),
+        };
+        if let (Ok(_), Err(status)) = (&done, flushed) {
+            done = Err(status);
+        }
+    }
+    done
+}
+
+/// Admits a command, until the result is dropped.
+fn admit(controller: &Controller, namespace: &dyn Namespace, opcode: u8) -> Result<Option<Admitted>, u16> {
+    let class = if [io::READ, io::COMPARE].contains(&opcode) { Class::Read } else { Class::Write };
+    let admitted = namespace.reservations().map(|r| r.admit(&controller.host.id, class));
+    admitted.transpose().map_err(|_| status::RESERVATION_CONFLICT)
+}
+
+/// Executes a reservation command, without waiting for the commands of before.
+fn reserve(controller: &Controller, namespace: &dyn Namespace, job: &Job) -> Result<Vec<u8>, u16> {
+    let reservations = namespace.reservations().ok_or(status::INVALID_OPCODE)?;
+    let request = Request::decode(&job.command, &job.data, job.room)?;
+    let host = &controller.host;
+    let done = request.perform(reservations, &host.id, &host.nqn);
+    let nsid = job.command.nsid();
+    match (&done, request) {
+        (Ok(_), Request::Preempt { .. } | Request::Clear { .. }) => {
+            tracing::info!(host = host.nqn, nsid, ?request, "an NVMe reservation was taken away");
+        }
+        (_, Request::Report { .. }) => {}
+        _ => tracing::debug!(host = host.nqn, nsid, ?request, refused = done.is_err(), "an NVMe reservation"),
+    }
+    done
 }
 
 fn execute(namespace: &Arc<dyn Namespace>, job: Job) -> Result<Vec<u8>, u16> {

@@ -11,7 +11,7 @@
 //! Files: `pdu` and `command` (numbers and bytes), `status` (status codes), `namespace` (the traits), `memory` (a device in
 //! memory), `wire` (sockets), `flow` (memory and transfers of one queue), `receive` (PDUs that come in), `connection` (threads
 //! of one queue, PDUs that go out), `auth` (DH-HMAC-CHAP) and `authentication` (its commands), `tls` and `channel` (which of both a connection begins with), `ana` (access through a port), `controller` (controllers and their properties), `fabrics` (Connect, properties), `admin`,
-//! `identify`, `log`, `io` (commands), `server`.
+//! `identify`, `log`, `io` (commands), `reservation` (who may read and write a namespace), `server`.
 //!
 //! Invariants: whatever a host sends, memory is bounded by [`Limits`] and no other connection is affected; a command is
 //! completed once, after the namespace has answered; a queue of a host that has to authenticate itself executes nothing else before; a host that has a key of TLS is served over TLS alone, as the host of that key; a PDU that breaks the protocol ends its connection only.
@@ -44,6 +44,7 @@ mod memory;
 mod namespace;
 mod pdu;
 mod receive;
+mod reservation;
 mod samples;
 mod server;
 mod status;
@@ -58,5 +59,6 @@ pub use auth::{Admission, Group, Hash, HostKeys, Hosts, Known, Secret, check_nam
 pub use error::Error;
 pub use memory::Memory;
 pub use namespace::{DISCOVERY, DiscoveryRecord, Fault, Health, Namespace, Subsystem, Subsystems, Summary};
+pub use reservation::{Registrant, ReservationStatus, ReservationType, Reservations};
 pub use server::{Limits, Server, Statistics};
 pub use tls::{TlsKey, TlsMode};

@@ -26,10 +26,19 @@ mod page {
     pub(super) const EFFECTS: u8 = 0x05;
     pub(super) const ANA: u8 = 0x0c;
     pub(super) const DISCOVERY: u8 = 0x70;
+    pub(super) const RESERVATIONS: u8 = 0x80;
 }
 
-const OF_IO: [u8; 7] =
-    [page::SUPPORTED, page::ERRORS, page::HEALTH, page::FIRMWARE, page::CHANGED, page::EFFECTS, page::ANA];
+const OF_IO: [u8; 8] = [
+    page::SUPPORTED,
+    page::ERRORS,
+    page::HEALTH,
+    page::FIRMWARE,
+    page::CHANGED,
+    page::EFFECTS,
+    page::ANA,
+    page::RESERVATIONS,
+];
 const OF_DISCOVERY: [u8; 2] = [page::SUPPORTED, page::DISCOVERY];
 
 /// Kinds of entries of the discovery log page (SUBTYPE).
@@ -63,6 +72,7 @@ pub(crate) fn get(
         (page::CHANGED, true) => changed(controller, keep),
         (page::EFFECTS, true) => effects(),
         (page::ANA, true) => ana(controller, specific & GROUPS_ONLY != 0, keep),
+        (page::RESERVATIONS, true) => controller.reservation_notice(keep).to_vec(),
         (page::DISCOVERY, false) => discovery(core, &controller.host.nqn, local),
         _ => return Err(status::INVALID_LOG_PAGE),
     };
@@ -160,6 +170,10 @@ fn effects() -> Vec<u8> {
         (1, io::COMPARE, supported),
         (1, io::WRITE_ZEROES, changes),
         (1, io::DATASET_MANAGEMENT, changes),
+        (1, io::RESERVATION_REGISTER, supported),
+        (1, io::RESERVATION_REPORT, supported),
+        (1, io::RESERVATION_ACQUIRE, supported),
+        (1, io::RESERVATION_RELEASE, supported),
     ] {
         let at = 1024 * queue + 4 * usize::from(opcode);
         out[at..at + 4].copy_from_slice(&effect.to_le_bytes());

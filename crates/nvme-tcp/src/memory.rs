@@ -9,18 +9,21 @@ use parking_lot::RwLock;
 
 use crate::ana::{AnaState, AnaStates};
 use crate::namespace::{Fault, Namespace, Subsystem, Subsystems};
+use crate::reservation::Reservations;
 
 /// A namespace in memory, which is also the only one of a subsystem.
 pub struct Memory {
     block: u32,
     bytes: RwLock<Vec<u8>>,
+    reservations: Reservations,
 }
 
 impl Memory {
     /// `blocks` blocks of `block` bytes that read as zeros.
     #[must_use]
     pub fn new(block: u32, blocks: u64) -> Arc<Memory> {
-        Arc::new(Memory { block, bytes: RwLock::new(vec![0; (blocks * u64::from(block)) as usize]) })
+        let bytes = RwLock::new(vec![0; (blocks * u64::from(block)) as usize]);
+        Arc::new(Memory { block, bytes, reservations: Reservations::new() })
     }
 
     /// It as number 1 of the only subsystem.
@@ -41,6 +44,10 @@ impl Namespace for Memory {
 
     fn id(&self) -> [u8; 16] {
         *b"memory\x80namespace"
+    }
+
+    fn reservations(&self) -> Option<&Reservations> {
+        Some(&self.reservations)
     }
 
     fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Fault> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::ana::AnaState;
 use crate::auth::Admission;
+use crate::reservation::Reservations;
 use crate::tls::TlsMode;
 
 /// The name of the discovery subsystem (Base 4.5), which every listener has.
@@ -51,6 +52,11 @@ pub trait Namespace: Send + Sync {
     /// Whether changes are refused.
     fn read_only(&self) -> bool {
         false
+    }
+
+    /// Its reservations: the same for every host, controller and port. None: hosts cannot reserve it.
+    fn reservations(&self) -> Option<&Reservations> {
+        None
     }
 
     /// Fills `out` with what is at `at`.

@@ -151,10 +151,12 @@ fn admin_queue(nqn: &str, digests: Digests) -> Vec<u8> {
     out.extend(capsule(&command, &data, digests));
     let mut all = vec![property_get(2, 0, true), property_get(3, 8, false), property_set(4, 0x14, ENABLED)];
     all.extend((0..9).map(|cns| identify(5, cns, 1)));
-    all.extend([0, 1, 2, 3, 4, 5, 0x0c, 0x70].map(|page| log(6, page)));
+    all.extend([0, 1, 2, 3, 4, 5, 0x0c, 0x70, 0x80].map(|page| log(6, page)));
     for (opcode, dwords) in [
         (admin::SET_FEATURES, [7, 0x0001_0001, 0, 0, 0, 0]),
         (admin::GET_FEATURES, [0x0b, 0, 0, 0, 0, 0]),
+        (admin::SET_FEATURES, [0x82, 0x0e, 0, 0, 0, 0]),
+        (admin::GET_FEATURES, [0x83, 0, 0, 0, 0, 0]),
         (admin::ASYNC_EVENT, [0; 6]),
         (admin::KEEP_ALIVE, [0; 6]),
         (admin::ABORT, [0x0001_0001, 0, 0, 0, 0, 0]),
@@ -181,6 +183,7 @@ fn io_queue(digests: Digests, flags: u8) -> Vec<u8> {
     let range = [&[0; 4][..], &1u32.to_le_bytes(), &3u64.to_le_bytes()].concat();
     let trim = with_data(self::command(io::DATASET_MANAGEMENT, 7, 1, [0, 4, 0, 0, 0, 0]), 16, true);
     out.extend(capsule(&trim, &range, digests));
+    out.extend(reservation(digests));
     out.extend(pdu(
         kind::H2C_TERM,
         0,
@@ -188,6 +191,25 @@ fn io_queue(digests: Digests, flags: u8) -> Vec<u8> {
         b"",
         Digests::default(),
     ));
+    out
+}
+
+/// Registers with the key 1, acquires, writes, asks for a report and clears.
+fn reservation(digests: Digests) -> Vec<u8> {
+    let keys = [1u64, 1].map(u64::to_le_bytes).concat();
+    let mut out = Vec::new();
+    for (id, opcode, dword, len) in [
+        (8, io::RESERVATION_REGISTER, 0, 16),
+        (9, io::RESERVATION_ACQUIRE, 1 << 8, 16),
+        (10, io::RESERVATION_ACQUIRE, 2 | 2 << 8, 16),
+        (11, io::RESERVATION_RELEASE, 2 << 8, 8),
+        (12, io::RESERVATION_RELEASE, 1, 8),
+    ] {
+        let command = self::command(opcode, id, 1, [dword, 0, 0, 0, 0, 0]);
+        out.extend(capsule(&with_data(command, len, true), &keys[..len as usize], digests));
+    }
+    let report = self::command(io::RESERVATION_REPORT, 13, 1, [31, 1, 0, 0, 0, 0]);
+    out.extend(capsule(&with_data(report, 128, false), b"", digests));
     out
 }
 

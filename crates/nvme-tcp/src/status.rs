@@ -17,12 +17,15 @@ pub(crate) const COMMAND_SEQUENCE: u16 = 0x00c | DNR;
 pub(crate) const SGL_LENGTH: u16 = 0x00f | DNR;
 pub(crate) const SGL_TYPE: u16 = 0x011 | DNR;
 pub(crate) const SGL_OFFSET: u16 = 0x016 | DNR;
+/// The command has identifiers of hosts of 64 bits, and the controller those of 128 bits.
+pub(crate) const HOST_IDENTIFIER_FORMAT: u16 = 0x018 | DNR;
 pub(crate) const KEEP_ALIVE_INVALID: u16 = 0x019 | DNR;
 pub(crate) const NAMESPACE_WRITE_PROTECTED: u16 = 0x020 | DNR;
 /// A data digest was wrong: a repetition may succeed.
 pub(crate) const TRANSIENT_TRANSPORT: u16 = 0x022;
 pub(crate) const LBA_RANGE: u16 = 0x080 | DNR;
 pub(crate) const CAPACITY: u16 = 0x081 | DNR;
+pub(crate) const RESERVATION_CONFLICT: u16 = 0x083 | DNR;
 
 pub(crate) const ASYNC_LIMIT: u16 = 0x105 | DNR;
 pub(crate) const INVALID_LOG_PAGE: u16 = 0x109 | DNR;
@@ -62,6 +65,7 @@ pub(crate) fn describe(status: u16) -> String {
         0x4082 => "Namespace Not Ready",
         LBA_RANGE => "LBA Out of Range",
         CAPACITY => "Capacity Exceeded",
+        RESERVATION_CONFLICT => "Reservation Conflict: another host has reserved the namespace",
         0x4181 => "Connect Controller Busy",
         0x4182 => "Connect Invalid Parameters",
         CONNECT_HOST => "Connect Invalid Host: it may not use the target",
@@ -76,9 +80,14 @@ pub(crate) fn describe(status: u16) -> String {
     format!("{name} (status {:#05x})", status & 0x7ff)
 }
 
-/// Whether the same command may succeed later, or elsewhere.
+/// Whether the same command may succeed later, or elsewhere. Not all targets say of a conflict that it does not.
 pub(crate) fn may_repeat(status: u16) -> bool {
-    status & DNR == 0
+    status & DNR == 0 && !is_conflict(status)
+}
+
+/// Whether another host has reserved the namespace.
+pub(crate) fn is_conflict(status: u16) -> bool {
+    status & 0x7ff == RESERVATION_CONFLICT & 0x7ff
 }
 
 /// Whether the path is what failed, not the command.

@@ -25,6 +25,7 @@ use crate::host::options::HostOptions;
 use crate::host::policy::{self, Candidate, Load};
 use crate::host::ranges::Ranges;
 use crate::host::unflushed::Unflushed;
+use crate::status;
 
 /// Time after which a wait looks whether there is something to do.
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
@@ -214,6 +215,14 @@ impl Device {
 
     pub(crate) fn failed(&self, operation: &'static str, why: String) -> Error {
         Error::Failed { namespace: self.address.to_string(), operation, why }
+    }
+
+    /// A command was answered with a status that no repetition changes.
+    pub(crate) fn refused(&self, operation: &'static str, status: u16) -> Error {
+        if status::is_conflict(status) {
+            return Error::Reserved { namespace: self.address.to_string(), operation };
+        }
+        self.failed(operation, status::describe(status))
     }
 
     /// A path that can be used, and its controller. Waits for one, up to the time of the options. `avoid`: taken only if there is no

@@ -352,7 +352,7 @@ impl Device {
         let trouble = match pieces[0].answer.take().unwrap_or(Err(Failure::Unsent)) {
             Ok(_) => return Ok(None),
             Err(Failure::Status(s)) if !status::is_of_path(s) && !status::may_repeat(s) => {
-                return Err(self.failed("flush", status::describe(s)));
+                return Err(self.refused("flush", s));
             }
             Err(Failure::Status(s)) if status::is_of_path(s) => {
                 // Another controller can only flush what it has completed itself.
@@ -427,7 +427,7 @@ impl Device {
                         });
                     }
                     Err(Failure::Status(s)) if !status::is_of_path(s) && !status::may_repeat(s) => {
-                        return Err(self.failed(operation, status::describe(s)));
+                        return Err(self.refused(operation, s));
                     }
                     Err(failure) => {
                         if kind == Kind::Change && failure == Failure::Lost {

@@ -8,5 +8,6 @@ mod endings;
 mod golden;
 mod ports;
 mod reconnects;
+mod reservations;
 mod rig;
 mod tls;

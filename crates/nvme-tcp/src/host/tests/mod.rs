@@ -6,6 +6,7 @@ mod format;
 mod parts;
 mod paths;
 mod pending;
+mod reservations;
 mod rig;
 mod tls;
 mod use_of;
