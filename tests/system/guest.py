@@ -27,7 +27,7 @@ INIT = """#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin:/sbin:/usr/sbin
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
-while read -r module; do insmod "/modules/$module"; done < /modules/order
+while read -r module parameters; do insmod "/modules/$module" $parameters; done < /modules/order
 ip link set lo up; ip link set eth0 up
 ip addr add 10.0.2.15/24 dev eth0; ip route add default via 10.0.2.2
 stty -echo
@@ -63,9 +63,10 @@ def modules(kernel, wanted):
     return order
 
 
-def image(out, programs, home, later=(), more=(), tree=None):
+def image(out, programs, home, later=(), more=(), tree=None, parameters=None):
     """Makes the memory image that the machine boots from. `later`: modules that it has and does not load; `more`: further ones that it loads.
-    `tree`: a folder whose content it has."""
+    `tree`: a folder whose content it has. `parameters`: of modules, by their names."""
+    parameters = parameters or {}
     root = out.parent / "root"
     for folder in ("bin", "sbin", "proc", "sys", "dev", "mnt", "modules", "etc", "tmp", "usr/sbin"):
         (root / folder).mkdir(parents=True, exist_ok=True)
@@ -77,7 +78,8 @@ def image(out, programs, home, later=(), more=(), tree=None):
     assert any(path.name.startswith("nvme-tcp.ko") for path in order), kernel
     for path in modules(kernel, [*MODULES, *more, *later]):
         (root / "modules" / path.name.removesuffix(".xz")).write_bytes(content(path))
-    (root / "modules/order").write_text("".join(f"{path.name.removesuffix('.xz')}\n" for path in order))
+    lines = [f"{path.name.removesuffix('.xz')} {parameters.get(path.name.split('.ko')[0], '')}\n" for path in order]
+    (root / "modules/order").write_text("".join(lines))
     for program in programs:
         shutil.copy(program, root / "sbin" / Path(program).name)
         for line in subprocess.check_output(["ldd", program], text=True).splitlines():
@@ -98,12 +100,13 @@ def image(out, programs, home, later=(), more=(), tree=None):
 class Guest:
     """A machine that runs."""
 
-    def __init__(self, folder, programs, memory=320, home=GUEST, disks=(), files=(), cpus=1, later=(), more=(), tree=None):
+    def __init__(self, folder, programs, memory=320, home=GUEST, disks=(), files=(), cpus=1, later=(), more=(), tree=None, parameters=None):
         """`memory`: MiB. The programs and the files of the guest take a part of it. `home`: the folder of its kernel.
         `disks`: sockets of vhost-user-blk devices, to which QEMU connects again every second. `files`: what further disks have.
-        `later`: modules that tests load; `more`: further ones that it loads. `tree`: a folder whose content it has."""
+        `later`: modules that tests load; `more`: further ones that it loads. `tree`: a folder whose content it has.
+        `parameters`: of modules that it loads, by their names."""
         initrd = folder / "initrd"
-        image(initrd, programs, home, later, more, tree)
+        image(initrd, programs, home, later, more, tree, parameters)
         kernel = next((home / "boot").glob("vmlinuz-*"))
         devices = ["-object", f"memory-backend-memfd,id=m,size={memory}M,share=on", "-machine", "memory-backend=m"] if disks else []
         for number, socket in enumerate(disks):

@@ -342,6 +342,37 @@ pub struct Volume {
     pub bytes_written: u64,
     /// Requests that failed.
     pub errors: u64,
+    /// What hosts over NVMe/TCP have registered and reserved; none: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<Reservation>,
+}
+
+/// Registrants and reservation of a virtual drive (NVMe reservations).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reservation {
+    /// `write-exclusive`, `exclusive-access`, each also with `-registrants-only` or `-all-registrants`; none: hosts have registered, and
+    /// nothing is reserved.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// How often registrations have changed.
+    pub generation: u32,
+    /// Hosts that are registered, in the order of their registration.
+    pub registrants: Vec<Registrant>,
+}
+
+/// A host that is registered with a virtual drive.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Registrant {
+    /// Its name (NQN) when it registered.
+    pub nqn: String,
+    /// Its identifier (HOSTID), as a UUID.
+    pub host_id: String,
+    /// Its key, hexadecimal: `0x1`.
+    pub key: String,
+    /// Whether it holds the reservation.
+    pub holder: bool,
 }
 
 /// Work in the background.
@@ -556,6 +587,11 @@ pub enum Call {
         /// Although that destroys data.
         #[serde(default)]
         force: bool,
+    },
+    /// Remove the reservation of a virtual drive and all registrations of hosts over NVMe/TCP.
+    ClearReservation {
+        /// The virtual drive.
+        volume: String,
     },
     /// Delete a virtual drive and what it holds.
     DeleteVolume {

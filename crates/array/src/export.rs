@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ashlar_nbd::{Device, Extent, Fault};
+use ashlar_nvme_tcp::Reservations;
 use ashlar_raid::{BLOCK, Error, Id, Policy, VirtualDrive};
 use parking_lot::RwLock;
 
@@ -43,6 +44,8 @@ pub(crate) struct Exported {
     durable: bool,
     pub(crate) counters: Counters,
     pub(crate) limiter: Limiter,
+    /// What hosts over NVMe/TCP have reserved. It concerns no other clients.
+    pub(crate) reservations: Reservations,
     /// Requests of the group: background work sees whether there are any.
     foreground: Arc<AtomicU64>,
 }
@@ -58,7 +61,8 @@ impl Exported {
         let durable = policy == Policy::Journal;
         let limiter = Limiter::new(drive.limits());
         let (drive, deleted, counters) = (RwLock::new(drive), AtomicBool::new(false), Counters::default());
-        Exported { drive, deleted, name, nsid, id, durable, counters, limiter, foreground }
+        let reservations = Reservations::new();
+        Exported { drive, deleted, name, nsid, id, durable, counters, limiter, reservations, foreground }
     }
 
     /// Clients get errors from now on, also if there is another virtual drive of the same name.

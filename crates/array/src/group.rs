@@ -21,6 +21,7 @@ use crate::error::{Error, Kind};
 use crate::export::Exported;
 use crate::files::{self, Hold, Locked};
 use crate::identity;
+use crate::namespace;
 use crate::offline;
 use crate::remote;
 
@@ -217,6 +218,7 @@ impl InService {
                 (volume.writes, volume.bytes_written) = (of(&c.writes), of(&c.bytes_written));
                 volume.errors = of(&c.errors);
                 volume.limit_wait_us = exported.limiter.waited_us();
+                volume.reservation = namespace::describe(&exported.reservations.status());
             }
         }
         out.counters = counters(&seen.counters);
@@ -261,6 +263,17 @@ impl InService {
         if let Some(drive) = self.shared.volume(name) {
             exported.has_changed(drive);
         }
+    }
+
+    /// Removes the reservation of a virtual drive and the registrations of all hosts, which are told.
+    pub(crate) fn clear_reservation(&self, name: &str) -> Result<(), Error> {
+        if self.known(name)?.reservations.clear() {
+            tracing::warn!(
+                volume = format!("{}/{name}", self.name),
+                "an operator has cleared the reservation"
+            );
+        }
+        Ok(())
     }
 
     /// Deletes a virtual drive; its clients get errors from then on.

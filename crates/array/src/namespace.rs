@@ -6,9 +6,12 @@
 
 use std::sync::Arc;
 
-use ashlar_nvme_tcp::{Admission, Fault, Namespace, Subsystem, Subsystems, TlsMode};
+use ashlar_nvme_tcp::{
+    Admission, Fault, Namespace, Registrant, ReservationStatus, Reservations, Subsystem, Subsystems, TlsMode,
+};
 use ashlar_raid::{BLOCK, Error, Id};
 
+use crate::api;
 use crate::export::Exported;
 use crate::group::InService;
 use crate::identity;
@@ -42,6 +45,10 @@ impl Namespace for Exported {
         self.given().map(|bytes| bytes / BLOCK as u64)
     }
 
+    fn reservations(&self) -> Option<&Reservations> {
+        Some(&self.reservations)
+    }
+
     fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Fault> {
         self.load(at, out).map_err(fault)
     }
@@ -61,6 +68,21 @@ impl Namespace for Exported {
     fn trim(&self, at: u64, len: u64) -> Result<(), Fault> {
         self.clear(at, len, false, false).map_err(fault)
     }
+}
+
+/// What hosts have registered and reserved, for people. None: nothing.
+pub(crate) fn describe(status: &ReservationStatus) -> Option<api::Reservation> {
+    let of = |r: &Registrant| api::Registrant {
+        nqn: r.nqn.clone(),
+        host_id: identity::uuid(&r.host),
+        key: format!("{:#x}", r.key),
+        holder: r.holder,
+    };
+    (!status.registrants.is_empty()).then(|| api::Reservation {
+        kind: status.kind.map(|k| k.to_string()),
+        generation: status.generation,
+        registrants: status.registrants.iter().map(of).collect(),
+    })
 }
 
 impl Subsystem for InService {

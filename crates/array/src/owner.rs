@@ -234,6 +234,11 @@ impl Owner {
                 group.shrink_volume(&name, *size)?;
                 of_volume(&group, &name)
             }
+            Call::ClearReservation { volume } => {
+                let (group, name) = self.volume(volume)?;
+                group.clear_reservation(&name)?;
+                of_volume(&group, &name)
+            }
             Call::DeleteVolume { volume } => {
                 let (group, name) = self.volume(volume)?;
                 group.delete_volume(&name)?;

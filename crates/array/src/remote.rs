@@ -1,7 +1,8 @@
 //! Members that are namespaces of NVMe/TCP targets: `nvme-tcp://HOST:PORT[,HOST:PORT...]/NQN/NSID`, or `nvme-tcp+discovery://...`.
 //!
 //! Invariants: a namespace is attached once in this process, however often it is opened, and used by one group at most, whatever
-//! addresses lead to it; it is known by its UUID, NGUID or EUI64. Other processes are not kept away: there are no reservations.
+//! addresses lead to it; it is known by its UUID, NGUID or EUI64. Other processes are not kept away: this one reserves nothing.
+//! What another host has reserved fails with an error that says so.
 //!
 //! Must not depend on: groups.
 
@@ -93,6 +94,7 @@ fn of_nvme(error: &NvmeError) -> Error {
     let kind = match error {
         NvmeError::Address { .. } | NvmeError::Range { .. } => Kind::Invalid,
         NvmeError::Refused(_) => Kind::NotFound,
+        NvmeError::Reserved { .. } => Kind::Conflict,
         _ => Kind::Failed,
     };
     Error::new(kind, error.to_string())
@@ -207,6 +209,7 @@ impl Pending for Submitted {
 fn io_error(error: NvmeError) -> io::Error {
     match error {
         NvmeError::Range { .. } => io::Error::new(ErrorKind::InvalidInput, error),
+        NvmeError::Reserved { .. } => io::Error::new(ErrorKind::PermissionDenied, error),
         other => io::Error::other(other),
     }
 }

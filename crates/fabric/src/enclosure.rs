@@ -7,12 +7,13 @@
 //! Invariants: the generations of port and drive are held from the check to the end of the effect; nobody who holds the faults
 //! waits for a port or a drive.
 //!
-//! Must not depend on: NVMe, sockets.
+//! Must not depend on: NVMe beside its reservations, sockets.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ashlar_environment::{thread, time::Instant};
+use ashlar_nvme_tcp::Reservations;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use crate::ana::States;
@@ -119,6 +120,8 @@ pub(crate) struct Enclosure {
     applying: Mutex<()>,
     drives: Vec<Part>,
     ports: Vec<Part>,
+    /// Of each drive, of each of its namespaces: common to all hosts and ports. A drive that is pulled forgets them.
+    reservations: Vec<Vec<Reservations>>,
     store: Store,
 }
 
@@ -138,6 +141,9 @@ impl Enclosure {
             applying: Mutex::default(),
             drives: parts(setup.bays),
             ports: parts(setup.ports.len()),
+            reservations: (0..setup.bays)
+                .map(|_| (0..setup.namespaces).map(|_| Reservations::new()).collect())
+                .collect(),
             store,
             setup,
         };
@@ -198,8 +204,12 @@ impl Enclosure {
         for (port, (part, down)) in self.ports.iter().zip(down).enumerate() {
             part.set(!down, || cut(port));
         }
-        for (bay, (part, (gone, _))) in (1..).zip(self.drives.iter().zip(&drives)) {
-            part.set(!gone, || self.lose_cache(bay));
+        let all = self.drives.iter().zip(&self.reservations).zip(&drives);
+        for (bay, ((part, reservations), (gone, _))) in (1..).zip(all) {
+            part.set(!gone, || {
+                self.lose_cache(bay);
+                reservations.iter().for_each(Reservations::forget);
+            });
         }
         let mut model = self.model.lock();
         model.drives.iter_mut().zip(&drives).for_each(|(drive, (_, slowness))| drive.slowness = *slowness);
@@ -214,6 +224,11 @@ impl Enclosure {
         let drive = drive.ok_or_else(|| faults::no_bay(&self.setup, bay))?;
         drive.locate.store(on, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// The reservations of a namespace, by its bay and its number, each from 1.
+    pub(crate) fn reservations(&self, bay: usize, nsid: u32) -> Option<&Reservations> {
+        self.reservations.get(bay.checked_sub(1)?)?.get(nsid.checked_sub(1)? as usize)
     }
 
     /// The path to a drive through a port, if both are there.

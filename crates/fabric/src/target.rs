@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ashlar_nvme_tcp::{
-    Admission, AnaState, DiscoveryRecord, Fault, Health, Hosts, Namespace, Subsystem, Subsystems, TlsMode,
+    Admission, AnaState, DiscoveryRecord, Fault, Health, Hosts, Namespace, Reservations, Subsystem, Subsystems,
+    TlsMode,
 };
 use parking_lot::RwLock;
 
@@ -168,6 +169,10 @@ impl Namespace for NamespacePath {
 
     fn eui64(&self) -> Option<[u8; 8]> {
         Some(identity::eui64(&self.enclosure.setup, self.path.bay, self.nsid))
+    }
+
+    fn reservations(&self) -> Option<&Reservations> {
+        self.enclosure.reservations(self.path.bay, self.nsid)
     }
 
     fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Fault> {

@@ -1,11 +1,12 @@
 //! Virtual drives as namespaces of subsystems: names, numbers, identities, and what errors become.
 
-use ashlar_nvme_tcp::{Fault, Subsystems as _, Summary};
+use ashlar_nvme_tcp::{Fault, Registrant, ReservationStatus, ReservationType, Subsystems as _, Summary};
 
 use super::rig::*;
 use crate::api::{Call, NewVolume};
+use crate::namespace::describe;
 use crate::owner::Owner;
-use crate::{Process, offline};
+use crate::{Kind, Process, offline};
 
 #[test]
 fn names_numbers_and_identities_stay() {
@@ -105,6 +106,45 @@ fn thin_namespaces_say_what_they_use_and_that_there_is_no_room() {
     thin.trim(0, 1 << 20).unwrap();
     assert_eq!(thin.used(), Some(0));
     thin.write(1 << 20, vec![7; 4096], true).unwrap();
+    owner.close();
+}
+
+#[test]
+fn reservations_are_shown_and_cleared() {
+    let rig = Rig::new(4);
+    offline::create(&rig.new_group("5", 0..4)).unwrap();
+    let owner = Owner::default();
+    owner.open(&rig.members(0..4), false).unwrap();
+    let size = Some(4 << 20);
+    owner.perform(&Call::CreateVolume(NewVolume { group: "tank".into(), name: Some("a".into()), size, ..NewVolume::default() })).unwrap();
+    let namespace = owner.list()[0].namespace(1).unwrap();
+    assert_eq!(namespace.reservations().unwrap().status(), ReservationStatus::default());
+    let cleared = owner.perform(&Call::ClearReservation { volume: "a".into() }).unwrap();
+    assert_eq!(cleared.volume.unwrap().reservation, None);
+    let unknown = owner.perform(&Call::ClearReservation { volume: "tank/b".into() }).unwrap_err();
+    assert_eq!(unknown.kind, Kind::NotFound);
+    let host = |n: u8, holder| Registrant {
+        host: [n; 16],
+        nqn: format!("nqn.{n}"),
+        key: 0xa0 + u64::from(n),
+        holder,
+    };
+    let status = ReservationStatus {
+        generation: 3,
+        kind: Some(ReservationType::ExclusiveAccessRegistrantsOnly),
+        registrants: vec![host(1, false), host(2, true)],
+    };
+    let shown = serde_json::to_value(describe(&status)).unwrap();
+    let expected = serde_json::json!({
+        "type": "exclusive-access-registrants-only",
+        "generation": 3,
+        "registrants": [
+            { "nqn": "nqn.1", "host_id": "01010101-0101-0101-0101-010101010101", "key": "0xa1", "holder": false },
+            { "nqn": "nqn.2", "host_id": "02020202-0202-0202-0202-020202020202", "key": "0xa2", "holder": true },
+        ],
+    });
+    assert_eq!(shown, expected);
+    assert_eq!(describe(&ReservationStatus::default()), None);
     owner.close();
 }
 

@@ -208,6 +208,14 @@ pub async fn edit(noun: Edit, context: &Context<'_>) -> Outcome {
         Edit::Dg { group, what: DgProperty::CheckInterval, value } => {
             Call::SetCheckInterval { group, seconds: interval(&value)? }
         }
+        Edit::Vd { volume, what: VdProperty::Reservation, value } => {
+            if value != "clear" {
+                return Err(Failure::usage("reservation: clear removes it; hosts make reservations"));
+            }
+            let shown = format!("the virtual drive {volume} has no reservation and no registered hosts");
+            let what = Call::ClearReservation { volume };
+            return call(what, |_| shown.clone(), context).await.map(drop);
+        }
         Edit::Vd { volume, what, value } => {
             let off = value == "off";
             let (mut iops, mut bandwidth) = (None, None);
@@ -225,6 +233,7 @@ pub async fn edit(noun: Edit, context: &Context<'_>) -> Outcome {
                         || Failure::usage("bandwidth_limit: bytes per second, for instance 200MiB, or off");
                     bandwidth = Some(number.ok_or_else(wrong)?);
                 }
+                VdProperty::Reservation => {}
             }
             let what = Call::LimitVolume { volume, iops, bandwidth };
             return call(what, limits_of_volume, context).await.map(drop);

@@ -217,14 +217,14 @@ pub enum Edit {
         /// Its new value: low, normal or high; an interval, for instance 7d, or off
         value: String,
     },
-    /// Set how many requests or bytes per second the clients of a virtual drive get at most
+    /// Set how much the clients of a virtual drive get at most, or remove the reservation of NVMe/TCP hosts
     #[command(visible_alias = "virtual_drive", after_long_help = EDIT_VD)]
     Vd {
         /// The virtual drive: GROUP/NAME, or NAME if only one group has it
         volume: String,
         /// What is changed
         what: VdProperty,
-        /// Its new value: a number of requests, a size, for instance 200MiB, or off
+        /// Its new value: a number of requests, a size, for instance 200MiB, or off; of the reservation: clear
         value: String,
     },
 }
@@ -238,7 +238,8 @@ reaches through the same queue.
 Examples:
   ashlar array edit vd tank/data iops_limit 5000
   ashlar array edit vd tank/data bandwidth_limit 200MiB
-  ashlar array edit vd tank/data iops_limit off";
+  ashlar array edit vd tank/data iops_limit off
+  ashlar array edit vd tank/data reservation clear";
 
 /// A property of a physical drive.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -265,6 +266,8 @@ pub enum VdProperty {
     IopsLimit,
     /// Bytes per second at most, for instance 200MiB; off: any number.
     BandwidthLimit,
+    /// What NVMe/TCP hosts have registered and reserved. clear: it is removed, and registered hosts are told.
+    Reservation,
 }
 
 /// Markers.

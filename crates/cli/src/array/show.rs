@@ -247,6 +247,20 @@ pub fn limits_text(volume: &Volume) -> String {
     if all.is_empty() { "no limits".into() } else { all.join(", ") }
 }
 
+/// A virtual drive, with what hosts have reserved.
+fn volume_text(output: &Output, volume: &Volume, state: &State) -> String {
+    let table = volume_table(output, std::slice::from_ref(volume), state);
+    let Some(reservation) = &volume.reservation else { return table };
+    let kind = reservation.kind.as_deref().unwrap_or("none, but hosts have registered");
+    let mut hosts = empty_table();
+    hosts.set_header(["Registered host", "Host ID", "Key", "Holder"]);
+    for r in &reservation.registrants {
+        let holder = if r.holder { "yes" } else { "" };
+        hosts.add_row([output.printable(&r.nqn), r.host_id.clone(), r.key.clone(), holder.into()]);
+    }
+    format!("{table}\n\nReservation: {kind} (generation {})\n{hosts}", reservation.generation)
+}
+
 /// The group of a name.
 pub fn group_named(groups: Vec<Group>, name: &str) -> Outcome<Group> {
     let missing = || Failure::new(Kind::NotFound, format!("there is no drive group {name:?}"));
@@ -274,7 +288,7 @@ pub async fn describe(noun: Describe, context: &Context<'_>) -> Outcome {
                 let why = if found.is_empty() { "there is no" } else { "several groups have a" };
                 return Err(Failure::new(Kind::NotFound, format!("{why} virtual drive {volume:?}")));
             };
-            output.result(|| document(found), || volume_table(output, std::slice::from_ref(found), &state));
+            output.result(|| document(found), || volume_text(output, found, &state));
         }
         Describe::ConsistencyCheck { group } => {
             let (all, _, _) = groups(&[], context).await?;

@@ -54,6 +54,21 @@ fn write(space: &dyn Namespace, block: u64, count: usize, with: u8) {
 }
 
 #[test]
+fn reservations_of_a_namespace_are_the_same_at_all_ports() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::new(folder.path(), "[drive]\ncapacity = \"8MiB\"\nnamespaces = 2");
+    let at = |port: usize, bay: usize, nsid: u32| {
+        let space = rig.drive(port, bay).unwrap().namespace(nsid).unwrap();
+        std::ptr::from_ref(space.reservations().unwrap()) as usize
+    };
+    assert_eq!(at(0, 2, 1), at(5, 2, 1));
+    let all = [at(0, 1, 1), at(0, 1, 2), at(0, 2, 1), at(0, 2, 2)];
+    assert!((0..4).all(|i| (0..i).all(|k| all[i] != all[k])));
+    let none = [(0, 1), (1, 0), (1, 3), (5, 1)];
+    assert!(none.iter().all(|(bay, nsid)| rig.enclosure.reservations(*bay, *nsid).is_none()));
+}
+
+#[test]
 fn namespaces_of_a_drive_share_its_subsystem_and_serial_number() {
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::new(folder.path(), "[drive]\ncapacity = \"8MiB\"\nhours = 77\nspare = 5");
