@@ -58,7 +58,7 @@ def test_states_are_set_shown_and_refused(modules):
     assert listed(modules, "A1") == {"optimized": everything}
     assert listed(modules, "B1") == {"optimized": ["1/1", "1/2", "3/1", "3/2"], "non-optimized": ["2/1", "2/2"]}
     said = modules.run("ana", "set", "A", "inaccessible", "--namespaces", "{1...2}/1", "3")[0]
-    assert said == {"at": "A", "namespaces": ["{1...2}/1", "3"], "state": "inaccessible"}
+    assert said == {"status": "success", "at": "A", "namespaces": ["{1...2}/1", "3"], "state": "inaccessible"}
     for port in ("A1", "A2", "A3"):
         assert listed(modules, port) == {"optimized": ["1/2", "2/2"], "inaccessible": ["1/1", "2/1", "3/1", "3/2"]}
     assert "2 optimized, 4 inaccessible" in modules.text("status")
@@ -93,10 +93,13 @@ def test_native_multipath_of_the_linux_kernel_follows(modules, guest):
     said = guest.run(f"nvme list-subsys {first}")
     assert said.count("live optimized") == 2 and str(a) in said and str(b) in said, said
 
+    # All optimized paths take turns.
+    guest.run("for s in /sys/class/nvme-subsystem/*; do echo round-robin > $s/iopolicy; done")
+
     # Writes go on, one block after the other, while access changes.
     guest.run("dd if=/dev/urandom of=/tmp/data bs=64k count=40 2>/dev/null; echo 0 > /tmp/count")
     guest.run(f"(i=0; while [ ! -e /tmp/enough ]; do n=$((i%40)); dd if=/tmp/data of={first} bs=64k count=1 skip=$n seek=$n "
-              "oflag=direct || { touch /tmp/failed; break; }; i=$((i+1)); echo $i > /tmp/count; done; touch /tmp/ended) >/tmp/loop 2>&1 &")
+              "oflag=direct 2>/tmp/error || { touch /tmp/failed; break; }; i=$((i+1)); echo $i > /tmp/count; sleep 0.05; done; touch /tmp/ended) &")
 
     def all_take(port):
         """All writes take the path of a port: 0 is A1, 1 is B1."""
@@ -135,7 +138,7 @@ def test_native_multipath_of_the_linux_kernel_follows(modules, guest):
     all_take(1)
     modules.run("ana", "set", "all", "optimized")
     guest.run("while [ $(cat /tmp/count) -lt 40 ]; do sleep 1; done")
-    guest.run("touch /tmp/enough; while [ ! -e /tmp/ended ]; do sleep 1; done; cat /tmp/loop; [ ! -e /tmp/failed ]")
+    guest.run("touch /tmp/enough; while [ ! -e /tmp/ended ]; do sleep 1; done; cat /tmp/error; [ ! -e /tmp/failed ]")
     guest.run(f"dd if={first} bs=64k count=40 iflag=direct 2>/dev/null | cmp - /tmp/data")
     assert modules.state()["drives"][0]["errors"] == 0
     disconnect(guest)
@@ -148,7 +151,7 @@ def test_a_drive_group_follows(modules, array):  # noqa: F811
     a = array("--fast-io-fail-timeout", "60").start()
     # No redundancy: a request that fails is lost.
     members = [drive(modules, bay, 1) for bay in (1, 2, 3)]
-    a.run("create", "dg", "raid0", *members, "--name", "tank")
+    a.run("create", "dg", "raid0", *members, "--policy", "none", "--journal", "4MiB", "--name", "tank")
     a.run("create", "vd", "tank", "40MiB", "--name", "data")
     answered, finished, turns = {}, threading.Event(), [0]
 

@@ -95,7 +95,7 @@ def test_services_and_leds(fabric):  # noqa: F811
         if any(f" {name} " in line for name in ("Cooling", "Power supply", "Temperature sensor", "Voltage sensor")):
             assert "recorded sample, not measured" in line, table
     assert table.count("recorded sample, not measured") == 16 and "9840 rpm" in table and "12.11 V" in table
-    assert fabric.run("locate", 3, "on") == [{"bay": 3, "locate": True}]
+    assert fabric.run("locate", 3, "on") == [{"status": "success", "bay": 3, "locate": True}]
     assert slots(fabric.run("services")[0])[3]["identify"] and fabric.run("describe", "drive", 3)[0]["locate"]
     assert "identify" in fabric.text("services") and "identify LED on" in fabric.text("describe", "drive", 3)
     fabric.run("locate", 3, "off")
@@ -133,13 +133,14 @@ def test_redfish_clients(fabric):  # noqa: F811
 
     # The utilities of the DMTF find what there is.
     chassis = get_system_inventory(client)[0]
-    drives = {int(re.search(r"\d+", d["Name"] or d["Label"]).group()): d for d in chassis["Drives"]}
+    drives = {int(d["Label"].removeprefix("Slot ")): d for d in chassis["Drives"]}
     state = fabric.state()["drives"]
     assert len(drives) == 24 and drives[1]["SerialNumber"] == state[0]["serial"], drives
     assert drives[5]["State"] == "Absent" and drives[6]["State"] == "Enabled", drives[5]
     readings = {r["Name"]: r for r in get_sensors(client)[0]["Readings"]}
     text = json.dumps(readings)
-    assert "Inlet" in text and "9840" in text and "230.4" in text, text
+    assert readings["Inlet"]["Reading"] == 25.0 and readings["Fan 1 speed"]["Reading"] == 55.0, text
+    assert readings["Power supply 1 InputVoltage"]["Reading"] == 230.4 and "Drive 5 temperature" not in readings, text
 
     drive = client.get("/redfish/v1/Chassis/shelf/Drives/7").dict
     assert drive["LocationIndicatorActive"] and drive["CapacityBytes"] == sum(n["size"] for n in state[6]["namespaces"])
