@@ -24,6 +24,7 @@ pub fn all() -> Vec<Target> {
             run: fuzzed_store::run,
         },
         Target { name: "raid-superblock", seeds: raid::superblocks(), tokens: TOKENS, run: raid::superblock },
+        Target { name: "raid-directory", seeds: raid::directories(), tokens: TOKENS, run: raid::directory },
         Target {
             name: "raid-journal-head",
             seeds: raid::journal_heads(),

@@ -97,6 +97,7 @@ impl Group {
             spares: Vec::new(),
             volumes: Vec::new(),
             settings: Settings::default(),
+            directory: false,
             growth: None,
         };
         let format = |device: Device| {
@@ -188,9 +189,13 @@ impl Group {
     pub fn open(devices: Vec<Device>, without_missing: bool) -> Result<Group, Error> {
         let found: Vec<Found> = devices.into_iter().map(Member::find).collect::<Result<_, _>>()?;
         let superblock = newest(&found)?;
-        let layout =
-            Layout::existing(superblock.journal_blocks, superblock.data_start, superblock.geometry.rows())
-                .ok_or_else(|| Error::Conflict("the superblock's areas do not fit together".into()))?;
+        let layout = Layout::existing(
+            superblock.journal_blocks,
+            superblock.directory,
+            superblock.data_start,
+            superblock.geometry.rows(),
+        )
+        .ok_or_else(|| Error::Conflict("the superblock's areas do not fit together".into()))?;
         let mut members: Vec<Option<Member>> = superblock.slots.iter().map(|_| None).collect();
         let mut spares = Vec::new();
         for Found { member, .. } in found {

@@ -260,7 +260,8 @@ impl VirtualDrive {
 /// Where a range is in the group. A virtual drive that was deleted, or whose name another one has, is refused; one that has grown has
 /// the size for this caller that it had before, and one that was made smaller the size that it has now.
 pub(crate) fn runs(group: &Group, volume: &Volume, at: u64, len: u64) -> Result<Vec<Run>, Error> {
-    let same = |v: &&Volume| v.name == volume.name && v.start == volume.start && v.thin == volume.thin;
+    // The start first: there may be many, and each request looks.
+    let same = |v: &&Volume| v.start == volume.start && v.name == volume.name && v.thin == volume.thin;
     let Some(now) = group.superblock().volumes.iter().find(same) else {
         return Err(Error::State(format!("the virtual drive {:?} was deleted", volume.name)));
     };

@@ -6,6 +6,7 @@
 use ashlar_checksum::frame_hash;
 
 use crate::bitmap::Bitmap;
+use crate::directory;
 use crate::geometry::{BLOCK, Geometry, Level};
 use crate::journal::{self, Change, Entry, Intent, Listed, Position};
 use crate::layout::Layout;
@@ -34,7 +35,7 @@ pub fn superblock(input: &[u8]) {
     assert_eq!(Superblock::decode(&found.encode(&device)), Ok((found.clone(), device)));
     let rows = found.geometry.rows();
     assert!(found.geometry.blocks() <= i64::MAX as u64 / BLOCK as u64);
-    if let Some(layout) = Layout::existing(found.journal_blocks, found.data_start, rows) {
+    if let Some(layout) = Layout::existing(found.journal_blocks, found.directory, found.data_start, rows) {
         assert!(layout.page(0, 0) < layout.page(0, 1) || layout.pages == 0);
         assert!(layout.page(layout.pages, 1) <= layout.data_start);
     }
@@ -50,6 +51,12 @@ pub fn superblock(input: &[u8]) {
             assert!(place.row < rows);
         }
     }
+}
+
+/// A directory: it is read as it was written.
+pub fn directory(input: &[u8]) {
+    let Ok(found) = directory::decode(input) else { return };
+    assert_eq!(directory::decode(&directory::encode(&found)), Ok(found));
 }
 
 /// The head of a journal.
@@ -179,6 +186,7 @@ pub fn superblocks() -> Vec<Vec<u8>> {
                 Volume { name: "v3".into(), start: 4096, blocks: 1 << 20, thin, ..Volume::default() },
             ],
             settings: Settings { offline: [1].into(), check_interval_s: 3600, ..Settings::default() },
+            directory: members == 8,
             growth,
         };
         without_hash(whole.encode(&[3; 16]))
@@ -195,6 +203,16 @@ pub fn superblocks() -> Vec<Vec<u8>> {
             .map(|(g, growth)| (g, growth, Policy::Journal)),
     ];
     all.into_iter().flatten().map(whole).collect()
+}
+
+/// Directories.
+#[must_use]
+pub fn directories() -> Vec<Vec<u8>> {
+    let thin = Some(ThinMap { blocks: 256, piece_log: 8 });
+    let limits = VolumeLimits { iops: 5, bandwidth: 1 << 20 };
+    let plain = Volume { name: "v1".into(), start: 256, blocks: 1000, ..Volume::default() };
+    let with = Volume { name: "v2".into(), start: 4096, blocks: 1 << 20, thin, limits };
+    vec![directory::encode(std::slice::from_ref(&plain)), directory::encode(&[plain, with])]
 }
 
 /// Heads of journals, without their hashes.

@@ -1,12 +1,13 @@
 //! The areas of a member. **Part of the on-drive format** (docs/array.md, "Format").
 //!
 //! In blocks of 4 KiB: two places of the superblock (0..4, 4..8) · two journal heads (8, 9) · unused · the journal
-//! (16..) · two copies of the checksum pages · the data area, at a multiple of 16 blocks. Under the policies without
+//! (16..), at whose end two places of the directory may be · two copies of the checksum pages · the data area, at a multiple of 16 blocks. Under the policies without
 //! a journal, its first two blocks hold the bitmap.
 //!
 //! Must not depend on: devices, what the areas hold.
 
 use crate::Error;
+use crate::directory;
 use crate::geometry::BLOCK;
 
 /// Checksums in a page of them.
@@ -22,6 +23,8 @@ pub(crate) const MIN_JOURNAL: u64 = 256;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
     pub(crate) journal_blocks: u64,
+    /// Blocks behind the journal that the directories have.
+    pub(crate) directory_blocks: u64,
     /// Pages of each copy of the checksums.
     pub(crate) pages: u64,
     pub(crate) data_start: u64,
@@ -47,21 +50,29 @@ impl Layout {
         // As an opened group computes it: up to the start of the data.
         let pages = (data_start - JOURNAL - journal_blocks) / 2;
         let data_blocks = blocks.checked_sub(data_start).filter(|b| *b > 0).ok_or_else(small)?;
-        Ok(Layout { journal_blocks, pages, data_start, data_blocks })
+        Ok(Layout { journal_blocks, directory_blocks: 0, pages, data_start, data_blocks })
     }
 
-    /// The areas of an existing group: `rows` blocks of data from `data_start`.
-    pub(crate) fn existing(journal_blocks: u64, data_start: u64, rows: u64) -> Option<Layout> {
-        let before = JOURNAL.checked_add(journal_blocks)?;
+    /// The areas of an existing group: `journal_area` blocks for the journal, the end of which the directories may have, and `rows` blocks of data
+    /// from `data_start`.
+    pub(crate) fn existing(
+        journal_area: u64,
+        directory: bool,
+        data_start: u64,
+        rows: u64,
+    ) -> Option<Layout> {
+        let before = JOURNAL.checked_add(journal_area)?;
         let pages = data_start.checked_sub(before)? / 2;
+        let directory_blocks = if directory { directory::BLOCKS } else { 0 };
+        let journal_blocks = journal_area.checked_sub(directory_blocks)?;
         if pages.checked_mul(PER_PAGE)? < rows || journal_blocks < MIN_JOURNAL {
             return None;
         }
-        Some(Layout { journal_blocks, pages, data_start, data_blocks: rows })
+        Some(Layout { journal_blocks, directory_blocks, pages, data_start, data_blocks: rows })
     }
 
     /// The block of a page of checksums; `copy` is 0 or 1.
     pub(crate) fn page(&self, page: u64, copy: u64) -> u64 {
-        JOURNAL + self.journal_blocks + copy * self.pages + page
+        JOURNAL + self.journal_blocks + self.directory_blocks + copy * self.pages + page
     }
 }

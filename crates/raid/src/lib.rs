@@ -27,6 +27,7 @@ mod coder;
 mod commit;
 mod content;
 mod create;
+mod directory;
 mod distributed;
 mod domain;
 mod drive;
@@ -89,7 +90,7 @@ pub use member::Device;
 pub use progress::Progress;
 pub use resync::Resynced;
 pub use superblock::{
-    FORMAT, FORMAT_DECLUSTERED, FORMAT_GROWING, FORMAT_PROPERTIES, Growth, Id, InSpare, MAX_NAME, MAX_SPARES,
+    FORMAT, FORMAT_DECLUSTERED, FORMAT_DIRECTORY, FORMAT_GROWING, FORMAT_PROPERTIES, Growth, Id, InSpare, MAX_NAME, MAX_SPARES,
     MAX_VOLUMES, MemberState, Policy, Settings, Slot, Superblock, ThinMap, Volume, VolumeLimits,
 };
 pub use thin::ThinStatus;

@@ -8,11 +8,12 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use crate::Error;
+use crate::directory::{self, Reference};
 use crate::geometry::BLOCK;
 use crate::layout::{HEADS, JOURNAL, Layout};
 use crate::medium::Medium;
 use crate::signature;
-use crate::superblock::{self, Id, Superblock};
+use crate::superblock::{self, Id, Superblock, Volume};
 
 /// A device that is to become, or is, a member of a group.
 pub struct Device {
@@ -29,6 +30,8 @@ pub(crate) struct Member {
     pub(crate) id: Id,
     /// Which of the two places holds its newest superblock.
     place: u64,
+    /// The directory that this superblock says.
+    directory: Option<Reference>,
     /// The epoch of its journal, and which of the two places of the head says so.
     pub(crate) epoch: u64,
     pub(crate) head_place: u64,
@@ -50,16 +53,24 @@ impl Member {
     /// Reads the superblock of a device.
     pub(crate) fn find(device: Device) -> Result<Found, Error> {
         let not = |why: String| Error::NoMember { device: device.name.clone(), why };
-        let mut best: Option<(Superblock, Id, u64)> = None;
+        let mut best: Option<(Superblock, Id, u64, Option<Reference>)> = None;
         let mut wrong = None;
         for place in 0..2 {
             let mut bytes = vec![0; superblock::LEN];
             if let Err(e) = device.medium.read_at(&mut bytes, place * superblock::LEN as u64) {
                 return Err(not(e.to_string()));
             }
-            match Superblock::decode(&bytes) {
-                Ok((found, id)) if best.as_ref().is_none_or(|(b, ..)| b.generation < found.generation) => {
-                    best = Some((found, id, place));
+            let found = Superblock::decode_with(&bytes).and_then(|(mut found, id, directory)| {
+                if let Some(reference) = &directory {
+                    found.volumes = read_directory(&device, found.journal_blocks, reference)?;
+                }
+                Ok((found, id, directory))
+            });
+            match found {
+                Ok((found, id, directory))
+                    if best.as_ref().is_none_or(|(b, ..)| b.generation < found.generation) =>
+                {
+                    best = Some((found, id, place, directory));
                 }
                 Ok(_) => {}
                 // A format that this release does not know is never written over.
@@ -67,10 +78,11 @@ impl Member {
                 Err(e) => wrong = Some(e),
             }
         }
-        let Some((superblock, id, place)) = best else {
+        let Some((superblock, id, place, directory)) = best else {
             return Err(not(wrong.map_or_else(String::new, |e| e.to_string())));
         };
-        Ok(Found { member: Member::new(device, id, place), superblock })
+        let member = Member { directory, ..Member::new(device, id, place) };
+        Ok(Found { member, superblock })
     }
 
     fn new(device: Device, id: Id, place: u64) -> Member {
@@ -79,6 +91,7 @@ impl Member {
             name: device.name,
             id,
             place,
+            directory: None,
             epoch: 0,
             head_place: 1,
             journal_at: 0,
@@ -195,19 +208,51 @@ impl Member {
         Ok(())
     }
 
-    /// Writes and flushes the superblock.
+    /// Writes and flushes the superblock, and the directory before it, if there is one and it is another one.
     pub(crate) fn put_superblock(&mut self, superblock: &Superblock) -> io::Result<()> {
-        let bytes = superblock.encode(&self.id);
+        let directory = superblock.directory.then(|| directory::encode(&superblock.volumes));
+        let directory = directory.map(|bytes| self.put_directory(superblock, bytes)).transpose()?;
+        let bytes = superblock.encode_with(&self.id, directory.as_ref());
         let place = 1 - self.place;
         self.write(place * superblock::LEN as u64 / BLOCK as u64, &bytes)?;
         self.flush()?;
-        self.place = place;
+        (self.place, self.directory) = (place, directory);
         Ok(())
+    }
+
+    /// Writes and flushes a directory, where the one in force is not.
+    fn put_directory(&mut self, superblock: &Superblock, mut bytes: Vec<u8>) -> io::Result<Reference> {
+        let here = self.directory.map_or(1, |directory| directory.place);
+        let new = Reference::to(1 - here, &bytes);
+        if let Some(same) = self.directory.filter(|d| (d.len, d.hash) == (new.len, new.hash)) {
+            return Ok(same);
+        }
+        let at = directory::place(superblock.journal_blocks, new.place);
+        let at = at.ok_or_else(|| io::Error::other("the area of the journal has no directory"))?;
+        bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
+        self.write(at, &bytes)?;
+        self.flush()?;
+        Ok(new)
     }
 
     /// Removes both superblocks.
     pub(crate) fn wipe(&mut self) -> io::Result<()> {
         self.zero(0, HEADS)?;
         self.flush()
+    }
+}
+
+/// The virtual drives in a directory.
+fn read_directory(
+    device: &Device,
+    journal_area: u64,
+    reference: &Reference,
+) -> Result<Vec<Volume>, ashlar_format::Error> {
+    let damaged = ashlar_format::Error::Malformed("directory");
+    let at = directory::place(journal_area, reference.place).and_then(|at| at.checked_mul(BLOCK as u64));
+    let mut bytes = vec![0; (reference.len as usize).next_multiple_of(BLOCK)];
+    match at.map(|at| device.medium.read_at(&mut bytes, at)) {
+        Some(Ok(())) => reference.read(&bytes),
+        _ => Err(damaged),
     }
 }

@@ -16,6 +16,7 @@ use std::str::FromStr;
 use ashlar_checksum::frame_hash;
 use ashlar_format::codec::{Reader, Writer};
 
+use crate::directory::{self, Reference};
 use crate::geometry::{BLOCK, Geometry, Level};
 use crate::properties;
 
@@ -36,8 +37,12 @@ pub(crate) const KEY: [u64; 4] = [
     u64::from_le_bytes(*b"rblock v"),
     u64::from_le_bytes(*b"1 ......"),
 ];
-/// Volumes of a group, at most: what fits the superblock.
-pub const MAX_VOLUMES: usize = 128;
+/// The version of a group whose virtual drives are in a directory ([`crate::directory`]): releases that do not know it refuse it.
+pub const FORMAT_DIRECTORY: u32 = 5;
+/// Virtual drives of a group, at most.
+pub const MAX_VOLUMES: usize = 1023;
+/// Virtual drives that a superblock has, at most; with more there is a directory.
+pub(crate) const IN_SUPERBLOCK: usize = 128;
 /// Bytes of a superblock for its virtual drives: what all else leaves, at least.
 pub(crate) const VOLUMES_LEN: usize = 8800;
 /// Hot spares of a group, at most; also distributed ones.
@@ -211,17 +216,26 @@ pub struct Superblock {
     pub volumes: Vec<Volume>,
     /// What its owner keeps with it.
     pub settings: Settings,
+    /// Its virtual drives are in the directory of each member, and not in the superblock.
+    pub directory: bool,
     /// The growth that is under way. `slots` has the members of both shapes.
     pub growth: Option<Growth>,
 }
 
 impl Superblock {
-    /// The bytes for the member with identity `device`.
+    /// The bytes for the member with identity `device`; with a directory, if there is to be one, at its first place.
     ///
     /// # Panics
     /// If names or lists are longer than the limits of this module.
     #[must_use]
     pub fn encode(&self, device: &Id) -> Vec<u8> {
+        let directory = self.directory.then(|| Reference::to(0, &directory::encode(&self.volumes)));
+        self.encode_with(device, directory.as_ref())
+    }
+
+    /// The bytes for a member with this directory. There is one exactly if the superblock says so.
+    pub(crate) fn encode_with(&self, device: &Id, directory: Option<&Reference>) -> Vec<u8> {
+        assert_eq!(directory.is_some(), self.directory);
         let g = &self.geometry;
         let mut w = Writer::with_capacity(LEN);
         w.raw(MAGIC);
@@ -230,8 +244,12 @@ impl Superblock {
             (None, 0) => FORMAT,
             (None, _) => FORMAT_DECLUSTERED,
         };
-        let has_properties = self.volumes.iter().any(properties::has_any);
-        w.u32(if has_properties { FORMAT_PROPERTIES } else { shape_format });
+        let has_properties = !self.directory && self.volumes.iter().any(properties::has_any);
+        w.u32(match (self.directory, has_properties) {
+            (true, _) => FORMAT_DIRECTORY,
+            (false, true) => FORMAT_PROPERTIES,
+            (false, false) => shape_format,
+        });
         w.raw(&self.group);
         w.u64(self.generation);
         w.raw(device);
@@ -260,13 +278,13 @@ impl Superblock {
             }
         });
         w.list(&self.spares, |w, id| w.raw(id));
-        put_volumes(&mut w, &self.volumes);
+        put_volumes(&mut w, if self.directory { &[] } else { &self.volumes });
         let settings = &self.settings;
         w.u8(settings.rebuild_speed);
         w.list(&settings.offline.iter().copied().collect::<Vec<u16>>(), |w, position| w.u16(*position));
         w.u32(settings.check_interval_s);
         w.u64(settings.checked_ms);
-        if has_properties {
+        if has_properties || self.directory {
             w.u32(shape_format);
         }
         if let Some(growth) = &self.growth {
@@ -285,6 +303,9 @@ impl Superblock {
         if has_properties {
             properties::put(&mut w, &self.volumes);
         }
+        if let Some(directory) = directory {
+            directory.put(&mut w);
+        }
         let mut out = w.into_vec();
         assert!(out.len() <= LEN - 32, "the limits of names and lists keep a superblock in its place");
         out.resize(LEN - 32, 0);
@@ -293,11 +314,18 @@ impl Superblock {
         out
     }
 
-    /// The inverse of [`Superblock::encode`], with the identity of the member.
+    /// The inverse of [`Superblock::encode`], with the identity of the member. Of a superblock with a directory the list of virtual drives is empty.
     ///
     /// # Errors
     /// [`ashlar_format::Error`]: `Version` for another format, `Checksum` for damage, else `Malformed`.
     pub fn decode(bytes: &[u8]) -> Result<(Superblock, Id), ashlar_format::Error> {
+        Superblock::decode_with(bytes).map(|(superblock, id, _)| (superblock, id))
+    }
+
+    /// The same, with what it says of the directory.
+    pub(crate) fn decode_with(
+        bytes: &[u8],
+    ) -> Result<(Superblock, Id, Option<Reference>), ashlar_format::Error> {
         use ashlar_format::Error::{Checksum, Malformed, Version};
         if bytes.len() != LEN {
             return Err(Malformed("superblock length"));
@@ -312,8 +340,8 @@ impl Superblock {
         }
         let of_shape = |format| [FORMAT, FORMAT_GROWING, FORMAT_DECLUSTERED].contains(&format);
         let mut format = r.u32()?;
-        let has_properties = format == FORMAT_PROPERTIES;
-        if !of_shape(format) && !has_properties {
+        let (has_properties, has_directory) = (format == FORMAT_PROPERTIES, format == FORMAT_DIRECTORY);
+        if !of_shape(format) && !has_properties && !has_directory {
             return Err(Version { what: "superblock", found: format });
         }
         let group = r.array()?;
@@ -341,16 +369,14 @@ impl Superblock {
             Ok(Slot { device, state, spare: None })
         })?;
         let spares = r.list(|r| r.array())?;
-        let mut volumes = r.list(|r| {
-            Ok(Volume { name: r.string()?, start: r.u64()?, blocks: r.u64()?, ..Volume::default() })
-        })?;
+        let mut volumes = get_volumes(&mut r)?;
         let settings = Settings {
             rebuild_speed: r.u8()?,
             offline: r.list(|r| r.u16())?.into_iter().collect(),
             check_interval_s: r.u32()?,
             checked_ms: r.u64()?,
         };
-        if has_properties {
+        if has_properties || has_directory {
             format = r.u32()?;
             if !of_shape(format) {
                 return Err(Malformed("version of the shape"));
@@ -390,6 +416,10 @@ impl Superblock {
         if has_properties {
             properties::get(&mut r, &mut volumes)?;
         }
+        let directory = if has_directory { Some(Reference::get(&mut r)?) } else { None };
+        if has_directory && !volumes.is_empty() {
+            return Err(Malformed("virtual drives beside a directory"));
+        }
         let whole = Superblock {
             group,
             generation,
@@ -404,13 +434,18 @@ impl Superblock {
             spares,
             volumes,
             settings,
+            directory: has_directory,
             growth,
         };
-        Ok((whole, device))
+        Ok((whole, device, directory))
     }
 }
 
-fn put_volumes(w: &mut Writer, volumes: &[Volume]) {
+pub(crate) fn get_volumes(r: &mut Reader<'_>) -> Result<Vec<Volume>, ashlar_format::Error> {
+    r.list(|r| Ok(Volume { name: r.string()?, start: r.u64()?, blocks: r.u64()?, ..Volume::default() }))
+}
+
+pub(crate) fn put_volumes(w: &mut Writer, volumes: &[Volume]) {
     w.list(volumes, |w, v| {
         w.bytes(v.name.as_bytes());
         w.u64(v.start);
@@ -423,7 +458,7 @@ pub(crate) fn fit(volumes: &[Volume]) -> bool {
     let mut w = Writer::with_capacity(LEN);
     put_volumes(&mut w, volumes);
     properties::put(&mut w, volumes);
-    volumes.len() <= MAX_VOLUMES && w.into_vec().len() <= VOLUMES_LEN
+    volumes.len() <= IN_SUPERBLOCK && w.into_vec().len() <= VOLUMES_LEN
 }
 
 /// Gives members their distributed spares. None: these cannot be; the strips of a row are always all in one place.

@@ -1,12 +1,12 @@
 //! Virtual drives: parts of the address space of a group, with names.
 //!
-//! Invariants: virtual drives do not overlap; each begins at a multiple of 256 blocks (1 MiB); their number is bounded by the
-//! superblock. Space that none has reads as zeros: what was in a deleted one, or behind the end of one that was made smaller, is zeroed before
+//! Invariants: virtual drives do not overlap; each begins at a multiple of 256 blocks (1 MiB). Space that none has reads as zeros: what was in a deleted one, or behind the end of one that was made smaller, is zeroed before
 //! the superblocks give it up.
 //!
 //! Must not depend on: exports.
 
 use crate::Error;
+use crate::directory;
 use crate::geometry::BLOCK;
 use crate::group::Group;
 use crate::superblock::{self, MAX_NAME, MAX_VOLUMES, Volume, VolumeLimits};
@@ -82,11 +82,12 @@ impl Group {
     }
 
     /// Makes the superblocks say which virtual drives there are.
-    fn set_volumes(&mut self, volumes: Vec<Volume>) -> Result<(), Error> {
-        if !superblock::fit(&volumes) {
-            return Err(Error::State(
-                "the superblock has no room for this: the names and properties of its virtual drives are too long together".into(),
-            ));
+    pub(crate) fn set_volumes(&mut self, volumes: Vec<Volume>) -> Result<(), Error> {
+        if !directory::fits(&volumes) {
+            return Err(Error::State("the names and properties of the virtual drives are too long together".into()));
+        }
+        if !self.superblock.directory && !superblock::fit(&volumes) {
+            self.begin_directory()?;
         }
         self.superblock.volumes = volumes;
         self.unsettled = true;

@@ -342,6 +342,7 @@ fn the_superblock_says_which_spare_has_what() {
         spares: vec![[9; 16]],
         volumes: Vec::new(),
         settings: crate::Settings { checked_ms: 1 << 60, ..Default::default() },
+        directory: false,
         growth: None,
     };
     let bytes = of(&slots).encode(&[3; 16]);

@@ -4,6 +4,7 @@ use ashlar_machine::Crash;
 use proptest::prelude::*;
 
 use super::rig::*;
+use crate::superblock::IN_SUPERBLOCK;
 use crate::journal::{self, Change, Entry, Intent, Listed, Position};
 use crate::{
     Device, Error, Geometry, Group, Growth, Level, MemberState, Plan, Policy, Settings, Slot, Superblock,
@@ -32,6 +33,7 @@ fn example() -> Superblock {
         spares: vec![[9; 16]],
         volumes: vec![Volume { name: "v1".into(), start: 256, blocks: 1000, ..Volume::default() }],
         settings: Settings::default(),
+        directory: false,
         growth: None,
     }
 }
@@ -346,7 +348,7 @@ fn properties_of_virtual_drives_have_a_version_of_their_own() {
 #[test]
 fn superblocks_with_the_most_of_everything_fit() {
     let plain: Vec<Volume> =
-        (0..crate::MAX_VOLUMES).map(|i| longest(i, crate::MAX_NAME, VolumeLimits::default())).collect();
+        (0..IN_SUPERBLOCK).map(|i| longest(i, crate::MAX_NAME, VolumeLimits::default())).collect();
     assert!(crate::superblock::fit(&plain));
     assert_eq!(fullest(plain.clone()).encode(&[3; 16]).len(), 16 << 10);
     // As many properties as are let in.
@@ -362,6 +364,6 @@ fn superblocks_with_the_most_of_everything_fit() {
     let bytes = fullest(limited.clone()).encode(&[3; 16]);
     assert_eq!(Superblock::decode(&bytes), Ok((fullest(limited), [3; 16])));
     // All may have them under names of usual length.
-    let usual: Vec<Volume> = (0..crate::MAX_VOLUMES).map(|i| longest(i, 24, limits)).collect();
+    let usual: Vec<Volume> = (0..IN_SUPERBLOCK).map(|i| longest(i, 24, limits)).collect();
     assert!(crate::superblock::fit(&usual));
 }

@@ -4,6 +4,7 @@ mod crash;
 mod crash_at_once;
 mod declustered;
 mod declustered_crash;
+mod directory;
 mod domains;
 mod faults;
 mod format;
