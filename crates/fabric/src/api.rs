@@ -421,7 +421,7 @@ pub struct Drive {
     pub nqn: String,
     /// Degrees Celsius.
     pub celsius: f64,
-    /// Degrees Celsius from which it is throttled, and which it must not reach.
+    /// Degrees Celsius from which it is throttled.
     #[serde(default)]
     pub warning_celsius: f64,
     /// Degrees Celsius that it must not reach.
