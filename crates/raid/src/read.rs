@@ -22,9 +22,12 @@ enum Fetched {
     Good(Vec<u8>),
     /// Its member is out of service for this row.
     Down,
-    /// Its content is wrong or cannot be read.
-    Bad,
+    /// Its content does not match its checksum, or cannot be read.
+    Bad(Option<Vec<u8>>),
 }
+
+/// A role whose block does not match its checksum, with the block if it could be read.
+type Bad = (usize, Option<Vec<u8>>);
 
 /// Blocks of a strip that a member is asked for.
 struct Piece {
@@ -305,9 +308,9 @@ impl Group {
                 self.fail(slot, "read", &e);
                 Fetched::Down
             }
-            Err(_) => Fetched::Bad,
+            Err(_) => Fetched::Bad(None),
             Ok(()) if sum != UNKNOWN && self.summer.of(slot, row, &out)[0] == sum => Fetched::Good(out),
-            Ok(()) => Fetched::Bad,
+            Ok(()) => Fetched::Bad(Some(out)),
         }
     }
 
@@ -329,7 +332,7 @@ impl Group {
             }
             self.reconstruct(set, row, wanted, &bad, &mut have)?;
         }
-        for role in bad {
+        for (role, _) in bad {
             if let Some(content) = have[role].clone() {
                 self.correct(set, row, role, &content);
             }
@@ -346,7 +349,7 @@ impl Group {
         row: u64,
         role: usize,
         have: &mut [Option<Vec<u8>>],
-        bad: &mut Vec<usize>,
+        bad: &mut Vec<Bad>,
         asked: &mut [bool],
     ) {
         if std::mem::replace(&mut asked[role], true) {
@@ -355,7 +358,7 @@ impl Group {
         match self.fetch(set, row, role) {
             Fetched::Good(content) => have[role] = Some(content),
             Fetched::Down => {}
-            Fetched::Bad => bad.push(role),
+            Fetched::Bad(found) => bad.push((role, found)),
         }
     }
 
@@ -365,11 +368,11 @@ impl Group {
         set: u32,
         row: u64,
         wanted: &[usize],
-        bad: &[usize],
+        bad: &[Bad],
         have: &mut [Option<Vec<u8>>],
     ) -> Result<(), Error> {
         let missing: Vec<usize> = (0..have.len())
-            .filter(|r| have[*r].is_none() && (wanted.contains(r) || bad.contains(r)))
+            .filter(|r| have[*r].is_none() && (wanted.contains(r) || bad.iter().any(|(b, _)| b == r)))
             .collect();
         let present: Vec<(usize, &[u8])> =
             have.iter().enumerate().filter_map(|(r, c)| c.as_ref().map(|c| (r, &c[..]))).collect();
@@ -385,9 +388,11 @@ impl Group {
         })?;
         for (role, content) in missing.into_iter().zip(made) {
             let slot = self.slot(&Place { set, row, role });
-            if bad.contains(&role) {
+            if let Some((_, found)) = bad.iter().find(|(b, _)| *b == role) {
                 let sum = self.sum(slot, row);
-                if sum != UNKNOWN && self.summer.of(slot, row, &content)[0] != sum {
+                // If it is what the member has, it is the checksum that is wrong: a member that loses writes may lose those of its checksums.
+                let same = found.as_ref() == Some(&content);
+                if sum != UNKNOWN && !same && self.summer.of(slot, row, &content)[0] != sum {
                     return Err(Error::Lost {
                         set,
                         row,

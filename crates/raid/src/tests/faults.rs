@@ -330,3 +330,32 @@ fn group_that_was_stopped_or_deleted_touches_its_members_no_more() {
     assert!(matches!(group.read(0, &mut out), Err(Error::State(_))));
     assert!(matches!(Group::open(rig.devices(0..4), true), Err(Error::NoMember { .. })));
 }
+
+/// A member that loses the writes of its checksums: its blocks are those that the others say, so they count.
+#[test]
+fn checksums_that_a_member_has_lost_are_made_again() {
+    for policy in [Policy::Journal, Policy::Bitmap] {
+        let rig = Rig::new(4);
+        let mut group = rig.create(Level::Raid5, 8192, policy, 4);
+        let fill = |group: &mut Group, first: u64| {
+            for block in 0..48 {
+                group.write(block * B, &content(first + block)).unwrap();
+            }
+            group.checkpoint().unwrap();
+        };
+        fill(&mut group, 1);
+        let before = rig.disk.dump()["m1"].clone();
+        fill(&mut group, 1000);
+        let pages = group.layout.page(0, 0) * B..(group.layout.page(0, 1) + group.layout.pages) * B;
+        group.close().unwrap();
+        let mut bytes = rig.disk.dump()["m1"].clone();
+        let pages = pages.start as usize..pages.end as usize;
+        bytes[pages.clone()].copy_from_slice(&before[pages]);
+        rig.disk.put("m1", Some(bytes));
+        let mut group = Group::open(rig.devices(0..4), false).unwrap();
+        assert_eq!(identities(&mut group)[..48], (1000..1048).map(Some).collect::<Vec<_>>(), "{policy:?}");
+        assert!(group.counters().corrected > 0);
+        group.check(0, u64::MAX, Repair::AutoFix).unwrap();
+        assert_eq!(group.check(0, u64::MAX, Repair::StopOnError).unwrap().mismatches, []);
+    }
+}
