@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import threading
+import time
 
 from test_array import MIB, Client, array, fio, program  # noqa: F401 (array is a fixture)
 
@@ -31,11 +32,13 @@ def test_limits_hold_for_all_clients_together_and_for_nobody_else(array):  # noq
     # Two clients, reads and writes.
     clients = [("one", "slow", "--rw=randread"), ("two", "slow", "--rw=randwrite"), ("other", "fast", "--rw=randread")]
     threads = [threading.Thread(target=ask, args=(*client, "--bs=4k", "--size=32m")) for client in clients]
+    began = time.monotonic()
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
-    both = found["one"]["read"]["iops"] + found["two"]["write"]["iops"]
-    assert 150 < both < 345, both
-    assert found["other"]["read"]["iops"] > 3 * both, (both, found["other"]["read"]["iops"])
+    took = time.monotonic() - began
+    slow, fast = (volume(a, name)["reads"] + volume(a, name)["writes"] for name in ("slow", "fast"))
+    assert 900 < slow < 300 * 1.1 * took, (slow, took)
+    assert fast > 2 * slow, (fast, slow)
     # Another limit, while it is asked.
     thread = threading.Thread(target=ask, args=("bytes", "slow", "--rw=write", "--bs=128k", "--size=32m"))
     thread.start()
@@ -61,7 +64,7 @@ def test_a_virtual_drive_becomes_smaller(array):  # noqa: F811
     a.run("create", "dg", "raid6", *a.make(5), "--journal", "4MiB")
     a.run("create", "vd", "dg0", "32MiB", "--name", "v")
     fio(a.uri("v"), "--rw=write", "--size=32m")
-    assert a.run("shrink", "vd", "v", "12MiB", check=False).returncode == 1
+    assert a.run("shrink", "vd", "v", "12MiB", check=False).returncode != 0
     assert json.loads(program("nbdinfo", "--json", a.uri("v")))["exports"][0]["export-size"] == 32 * MIB
     a.run("shrink", "vd", "v", "12MiB", "--force")
     assert json.loads(program("nbdinfo", "--json", a.uri("v")))["exports"][0]["export-size"] == 12 * MIB
@@ -96,7 +99,7 @@ def test_a_thin_virtual_drive_gives_room_back(array, tmp_path):  # noqa: F811
     program("mkfs.ext4", "-q", "-E", "lazy_itable_init=1,lazy_journal_init=1", "-J", "size=4", "-d", files, image, "2G")
     program("nbdcopy", "--destination-is-zero", image, a.uri("t"))
     used = volume(a, "t")["allocated"]
-    assert 12 * MIB < used < 100 * MIB, used
+    assert 11 * MIB < used < 100 * MIB, used
     assert (2 << 30) - holes(a, "t") <= used
     program("cmp", image, copied(a, "t"))
     program("e2fsck", "-f", "-n", copied(a, "t"))
@@ -107,7 +110,7 @@ def test_a_thin_virtual_drive_gives_room_back(array, tmp_path):  # noqa: F811
         client.request(4, at, 32 * MIB)
     assert volume(a, "t")["allocated"] == 0 and holes(a, "t") == 2 << 30
     program("fio", "--name=x", "--ioengine=nbd", f"--uri={a.uri('t')}", "--rw=randtrimwrite", "--bs=1m", "--size=64m", "--iodepth=8")
-    fio(a.uri("t"), "--rw=randrw", "--size=64m", "--bs=4k-256k", "--offset=1g", "--trim_percentage=0")
+    fio(a.uri("t"), "--rw=randrw", "--size=64m", "--bs=4k-256k", "--offset=1g")
     a.kill()
     a.start()
     fio(a.uri("k"), "--rw=randwrite", "--size=16m", "--verify_only")

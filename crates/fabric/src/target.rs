@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ashlar_nvme_tcp::{
-    Admission, AnaState, DiscoveryRecord, Fault, Health, Hosts, Namespace, Reservations, Subsystem, Subsystems,
-    TlsMode,
+    Admission, AnaState, DiscoveryRecord, Fault, Health, Hosts, Namespace, Reservations, Subsystem,
+    Subsystems, TlsMode,
 };
 use parking_lot::RwLock;
 

@@ -19,7 +19,7 @@ pub(crate) const SGL_TYPE: u16 = 0x011 | DNR;
 pub(crate) const SGL_OFFSET: u16 = 0x016 | DNR;
 /// The command has identifiers of hosts of 64 bits, and the controller those of 128 bits.
 pub(crate) const HOST_IDENTIFIER_FORMAT: u16 = 0x018 | DNR;
-pub(crate) const KEEP_ALIVE_INVALID: u16 = 0x019 | DNR;
+pub(crate) const KEEP_ALIVE_INVALID: u16 = 0x01a | DNR;
 pub(crate) const NAMESPACE_WRITE_PROTECTED: u16 = 0x020 | DNR;
 /// A data digest was wrong: a repetition may succeed.
 pub(crate) const TRANSIENT_TRANSPORT: u16 = 0x022;

@@ -25,7 +25,7 @@ use crate::sums::{Pages, Summer};
 use crate::superblock::{
     Id, MAX_NAME, MAX_SPARES, MemberState, PIECE_LOG, Policy, Settings, Slot, Superblock,
 };
-use crate::thin::Thin;
+use crate::thin_state::Thin;
 use crate::under_way::UnderWay;
 
 /// Members of a group, at most: their list fits the superblock.

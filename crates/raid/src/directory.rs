@@ -56,7 +56,11 @@ impl Reference {
 
     pub(crate) fn get(r: &mut Reader<'_>) -> Result<Reference, Error> {
         let found = Reference { place: r.u8()?, len: r.u32()?, hash: r.array()? };
-        if found.place > 1 || found.len as usize > LEN { Err(Malformed("place of a directory")) } else { Ok(found) }
+        if found.place > 1 || found.len as usize > LEN {
+            Err(Malformed("place of a directory"))
+        } else {
+            Ok(found)
+        }
     }
 
     /// The virtual drives that these bytes, read at its place, say; what is behind its length does not count.
@@ -98,7 +102,11 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Volume>, Error> {
     if r.bool()? {
         properties::get(&mut r, &mut volumes)?;
     }
-    if volumes.len() > MAX_VOLUMES || !r.rest().is_empty() { Err(Malformed("directory")) } else { Ok(volumes) }
+    if volumes.len() > MAX_VOLUMES || !r.rest().is_empty() {
+        Err(Malformed("directory"))
+    } else {
+        Ok(volumes)
+    }
 }
 
 /// Whether virtual drives fit a directory.

@@ -22,7 +22,7 @@ use crate::group::Group;
 use crate::queue::{Change, What};
 use crate::read::ReadPlan;
 use crate::superblock::{Policy, Volume, VolumeLimits};
-use crate::thin::Run;
+use crate::thin_state::Run;
 
 /// The group, of one thread alone.
 pub(crate) struct InHand<'a> {

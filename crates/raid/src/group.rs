@@ -29,7 +29,7 @@ use crate::pool::Pool;
 use crate::resync::Suspects;
 use crate::sums::{Page, Pages, Summer};
 use crate::superblock::{MemberState, Policy, Superblock};
-use crate::thin::Thin;
+use crate::thin_state::Thin;
 use crate::threads::Worker;
 use crate::under_way::UnderWay;
 

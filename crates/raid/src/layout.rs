@@ -55,12 +55,7 @@ impl Layout {
 
     /// The areas of an existing group: `journal_area` blocks for the journal, the end of which the directories may have, and `rows` blocks of data
     /// from `data_start`.
-    pub(crate) fn existing(
-        journal_area: u64,
-        directory: bool,
-        data_start: u64,
-        rows: u64,
-    ) -> Option<Layout> {
+    pub(crate) fn existing(journal_area: u64, directory: bool, data_start: u64, rows: u64) -> Option<Layout> {
         let before = JOURNAL.checked_add(journal_area)?;
         let pages = data_start.checked_sub(before)? / 2;
         let directory_blocks = if directory { directory::BLOCKS } else { 0 };

@@ -66,6 +66,7 @@ mod superblock;
 mod thin;
 mod thin_map;
 mod thin_room;
+mod thin_state;
 mod threads;
 mod under_way;
 mod volumes;
@@ -90,9 +91,10 @@ pub use member::Device;
 pub use progress::Progress;
 pub use resync::Resynced;
 pub use superblock::{
-    FORMAT, FORMAT_DECLUSTERED, FORMAT_DIRECTORY, FORMAT_GROWING, FORMAT_PROPERTIES, Growth, Id, InSpare, MAX_NAME, MAX_SPARES,
-    MAX_VOLUMES, MemberState, Policy, Settings, Slot, Superblock, ThinMap, Volume, VolumeLimits,
+    FORMAT, FORMAT_DECLUSTERED, FORMAT_DIRECTORY, FORMAT_GROWING, FORMAT_PROPERTIES, Growth, Id, InSpare,
+    MAX_NAME, MAX_SPARES, MAX_VOLUMES, MemberState, Policy, Settings, Slot, Superblock, ThinMap, Volume,
+    VolumeLimits,
 };
-pub use thin::ThinStatus;
+pub use thin_state::ThinStatus;
 pub use volumes::NewVolume;
 pub use write::Request;

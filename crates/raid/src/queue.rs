@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::Error;
 use crate::geometry::BLOCK;
 use crate::superblock::Volume;
-use crate::thin::Run;
+use crate::thin_state::Run;
 use crate::write::Request;
 
 /// Bytes of a batch, about, at most.

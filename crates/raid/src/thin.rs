@@ -23,59 +23,15 @@ use crate::group::Group;
 #[cfg(test)]
 use crate::group::Mutant;
 use crate::superblock::{MAX_THIN, ThinMap, Volume};
-use crate::thin_map::{self, ENTRIES, Entries, Map};
+use crate::thin_map::{self, ENTRIES, Map};
 use crate::thin_room::Room;
+use crate::thin_state::{Changed, Loaded, Run, ThinStatus};
 use crate::write::Request;
 
 /// Blocks of a map that are read at once.
 const LOAD: u64 = 256;
 /// A map has room for a virtual drive so many times as large.
 const GROWTH: u64 = 4;
-
-/// The map of a virtual drive, as it was found.
-#[derive(Debug)]
-struct Loaded {
-    /// None: it cannot be read.
-    map: Option<Map>,
-    /// Why the virtual drive is not served.
-    damage: Option<String>,
-}
-
-/// The thin virtual drives of a group.
-#[derive(Default, Debug)]
-pub(crate) struct Thin {
-    /// By the first block of their maps.
-    maps: BTreeMap<u64, Loaded>,
-    /// None: there are no thin virtual drives.
-    room: Option<Room>,
-    /// What a mutant has not written yet.
-    #[cfg(test)]
-    late: Changed,
-}
-
-/// What a thin virtual drive has.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ThinStatus {
-    /// Its name.
-    pub name: String,
-    /// Bytes of the group that it has, without its map.
-    pub allocated: u64,
-    /// Why it is not served.
-    pub damage: Option<String>,
-}
-
-/// A part of a request, in the address space of the group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Run {
-    /// Its first byte in the request, and its bytes.
-    pub(crate) from: u64,
-    pub(crate) len: u64,
-    /// Its first byte in the group. None: it has no room, and reads as zeros.
-    pub(crate) at: Option<u64>,
-}
-
-/// Blocks of maps with new entries, by map and block.
-type Changed = BTreeMap<(u64, u64), Box<Entries>>;
 
 impl Group {
     /// Blocks of a piece; extents of the address space begin at a multiple of them.
@@ -519,11 +475,5 @@ impl Group {
         let extents: u64 = self.extents().iter().map(|(start, end)| end - start).sum();
         let thin: u64 = self.thin_drives().iter().map(|t| t.allocated).sum();
         self.size().saturating_sub(extents * BLOCK as u64 + thin)
-    }
-}
-
-impl Loaded {
-    fn entries(&self, block: u64) -> Box<Entries> {
-        self.map.as_ref().map_or_else(|| Box::new([0; ENTRIES]), |map| map.entries(block))
     }
 }

@@ -84,7 +84,9 @@ impl Group {
     /// Makes the superblocks say which virtual drives there are.
     pub(crate) fn set_volumes(&mut self, volumes: Vec<Volume>) -> Result<(), Error> {
         if !directory::fits(&volumes) {
-            return Err(Error::State("the names and properties of the virtual drives are too long together".into()));
+            return Err(Error::State(
+                "the names and properties of the virtual drives are too long together".into(),
+            ));
         }
         if !self.superblock.directory && !superblock::fit(&volumes) {
             self.begin_directory()?;

@@ -116,7 +116,14 @@ fn reservations_are_shown_and_cleared() {
     let owner = Owner::default();
     owner.open(&rig.members(0..4), false).unwrap();
     let size = Some(4 << 20);
-    owner.perform(&Call::CreateVolume(NewVolume { group: "tank".into(), name: Some("a".into()), size, ..NewVolume::default() })).unwrap();
+    owner
+        .perform(&Call::CreateVolume(NewVolume {
+            group: "tank".into(),
+            name: Some("a".into()),
+            size,
+            ..NewVolume::default()
+        }))
+        .unwrap();
     let namespace = owner.list()[0].namespace(1).unwrap();
     assert_eq!(namespace.reservations().unwrap().status(), ReservationStatus::default());
     let cleared = owner.perform(&Call::ClearReservation { volume: "a".into() }).unwrap();

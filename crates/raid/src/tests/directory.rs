@@ -14,7 +14,14 @@ fn blocks(volumes: usize) -> u64 {
 }
 
 fn plan(policy: Policy, journal: u64) -> Plan {
-    Plan { name: "g".into(), level: Level::Raid5, strip: 65536, policy, journal: journal * B, ..Plan::default() }
+    Plan {
+        name: "g".into(),
+        level: Level::Raid5,
+        strip: 65536,
+        policy,
+        journal: journal * B,
+        ..Plan::default()
+    }
 }
 
 /// A group with as many virtual drives as its superblock has.
@@ -111,7 +118,8 @@ fn power_cut_while_the_directory_changes() {
     for position in from..=rig.disk.position() {
         crash.advance(position);
         // Writes in between are of other tests.
-        let near = steps.windows(2).any(|two| (two[1].0.saturating_sub(60)..=two[1].0 + 4).contains(&position));
+        let near =
+            steps.windows(2).any(|two| (two[1].0.saturating_sub(60)..=two[1].0 + 4).contains(&position));
         for _ in 0..usize::from(near || position % 32 == 0) {
             let image = Rig::of(crash.image(|| random.next()), 4);
             let mut group = Group::open(image.devices(0..4), false).unwrap();
@@ -150,7 +158,8 @@ fn damaged_directory_is_refused() {
         rig.disk.put("m1", Some(bytes));
         match Group::examine(rig.device(1)) {
             Ok((found, _)) => {
-                let names: Vec<&str> = found.volumes.iter().skip(IN_SUPERBLOCK).map(|v| &v.name[..]).collect();
+                let names: Vec<&str> =
+                    found.volumes.iter().skip(IN_SUPERBLOCK).map(|v| &v.name[..]).collect();
                 assert!(places.len() == 1 && (names == ["a"] || names == ["a", "b"]), "{names:?}");
             }
             Err(e) => assert!(matches!(e, Error::NoMember { .. }), "{e}"),

@@ -4,8 +4,8 @@ use ashlar_machine::Crash;
 use proptest::prelude::*;
 
 use super::rig::*;
-use crate::superblock::IN_SUPERBLOCK;
 use crate::journal::{self, Change, Entry, Intent, Listed, Position};
+use crate::superblock::IN_SUPERBLOCK;
 use crate::{
     Device, Error, Geometry, Group, Growth, Level, MemberState, Plan, Policy, Settings, Slot, Superblock,
     Volume, VolumeLimits,
