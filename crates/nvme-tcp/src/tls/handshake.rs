@@ -77,6 +77,7 @@ impl Choice {
             for derivation in Derivation::ALL {
                 let psk = Psk::new(&key, host, subsystem, identity.version, derivation);
                 let named = psk.filter(|psk| psk.identity.as_bytes() == offer.identity);
+                let named = named.map(|psk| psk.proved_by(offer.binder.len()));
                 if let Some(psk) = named.filter(|psk| hello.proves(offer, psk)) {
                     return Ok((Peer { host: host.to_owned(), subsystem: subsystem.to_owned() }, psk));
                 }

@@ -93,7 +93,7 @@ pub(super) fn expand_label(
 pub(crate) struct Psk {
     /// Its name (PSK identity).
     pub(crate) identity: String,
-    /// SHA-256 or SHA-384, the hash function of the cipher suites that it is for.
+    /// SHA-256 or SHA-384, the hash function of the cipher suites that it is for: that of its name, unless the client has another one.
     pub(crate) hash: Hash,
     pub(crate) secret: Zeroizing<Vec<u8>>,
 }
@@ -124,6 +124,15 @@ impl Psk {
             (format!("NVMe1R{number}{names} {digest}"), secret)
         };
         Some(Psk { identity, hash, secret })
+    }
+}
+
+impl Psk {
+    /// As a client has it whose proof has `len` bytes: GnuTLS below tlshd of Debian 13 proves keys of SHA-384 with SHA-256, and then offers the
+    /// cipher suites of that.
+    pub(super) fn proved_by(self, len: usize) -> Psk {
+        let hash = if len == Hash::Sha256.len() { Hash::Sha256 } else { self.hash };
+        Psk { hash, ..self }
     }
 }
 

@@ -348,6 +348,14 @@ fn psks(text: &str, derivation: Derivation) -> Vec<Psk> {
     [1, 0].into_iter().filter_map(|v| Psk::new(&key(text), HOST, SUBSYSTEM, v, derivation)).collect()
 }
 
+#[test]
+fn a_key_of_sha_384_may_be_proved_with_sha_256() {
+    let offered = psks(KEY_384, Derivation::Libnvme).into_iter().map(|psk| psk.proved_by(32)).collect();
+    let (host, target) = session(None, offered, KEY_384);
+    host.unwrap();
+    assert_eq!(target.unwrap().1.host, HOST);
+}
+
 type Made = (Result<Arc<dyn Socket>, Error>, Result<(Arc<dyn Socket>, Peer), String>);
 
 /// A session between a host with keys, and a target with the key `known`.
@@ -417,7 +425,7 @@ fn ends_with_different_keys_or_names_do_not_agree() {
 fn much_arrives_in_both_directions_at_once_over_a_narrow_socket() {
     let (host, target) = session(Some(5000), psks(KEY_256, Derivation::Specified), KEY_256);
     let (host, target) = (host.unwrap(), target.unwrap().0);
-    let content: Vec<u8> = (0..3_000_000u32).map(|n| (n * 7 >> 3) as u8).collect();
+    let content: Vec<u8> = (0..3_000_000u32).map(|n| ((n * 7) >> 3) as u8).collect();
     let send = |end: Arc<dyn Socket>, content: Vec<u8>| {
         std::thread::spawn(move || {
             let wire = crate::wire::Wire::new(end, Duration::from_secs(60));
