@@ -148,6 +148,16 @@ def test_parity_is_made_anew_while_the_group_is_in_service(array, policy):
     a.stop()
 
 
+def test_controllers_are_shown(array):
+    a = array().start()
+    a.run("create", "dg", "raid5", *a.make(3), "--journal", "4MiB")
+    found = a.ask("list", "cx")
+    assert [(c["name"], c["kind"], c["state"], c["requests"]) for c in found] == [("cx0", "CPU", "ONLINE", ["dg0"])]
+    assert "CPU (" in found[0]["engine"] and a.ask("describe", "controller", "cx0") == found
+    assert a.run("describe", "cx", "cx7", check=False).returncode == 3
+    a.stop()
+
+
 def test_a_virtual_drive_is_a_file_through_fuse(array, tmp_path):
     a = array().start()
     a.run("create", "dg", "raid5", *a.make(4), "--journal", "4MiB")

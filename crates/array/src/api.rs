@@ -20,6 +20,8 @@ pub struct State {
     pub version: String,
     /// Since it was started.
     pub uptime_s: u64,
+    /// What computes parity: always the processor, and a GPU if one is used.
+    pub controllers: Vec<Controller>,
     /// Its groups, by name.
     pub groups: Vec<Group>,
     /// Groups that are not in service although their drives were named, and why.
@@ -34,6 +36,24 @@ pub struct State {
     /// Its exports as block devices of this machine; none: there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ublk: Option<Ublk>,
+}
+
+/// What computes parity. No licence is bound to it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Controller {
+    /// `cx0`: the processor; `cx1`: a GPU.
+    pub name: String,
+    /// `CPU` or `GPU`.
+    pub kind: String,
+    /// `ONLINE`.
+    pub state: String,
+    /// The processor's kernel, or the GPU and why it is used.
+    pub engine: String,
+    /// Groups whose requests it computes.
+    pub requests: Vec<String>,
+    /// Groups whose rebuilds it computes.
+    pub rebuilds: Vec<String>,
 }
 
 /// A group that could not be opened.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use ashlar_environment::{net, process, spawn, task::JoinHandle, thread, time::Instant};
 use ashlar_nbd::{Endpoint, Limits, Server, Tls, listen_unix};
 use ashlar_nvme_tcp as nvme;
-use ashlar_raid::{Batching, Wanted};
+use ashlar_raid::{Batching, Coder as _, Cpu, Wanted};
 use ashlar_ublk as ublk;
 use ashlar_vhost_user as vhost_user;
 use tokio::net::UnixListener;
@@ -124,6 +124,29 @@ pub fn default_socket() -> PathBuf {
     }
 }
 
+/// What computes the parity of these groups.
+fn controllers(groups: &[api::Group]) -> Vec<api::Controller> {
+    let by_gpu = |g: &&api::Group| g.rebuild_coder.starts_with("GPU");
+    let of = |name: &str, kind: &str, engine: String| api::Controller {
+        name: name.into(),
+        kind: kind.into(),
+        state: "ONLINE".into(),
+        engine,
+        ..api::Controller::default()
+    };
+    let names = |groups: Vec<&api::Group>| groups.iter().map(|g| g.name.clone()).collect();
+    let mut cpu = of("cx0", "CPU", Cpu::default().name());
+    cpu.requests = names(groups.iter().collect());
+    cpu.rebuilds = names(groups.iter().filter(|g| !by_gpu(g)).collect());
+    let mut all = vec![cpu];
+    if let Some(first) = groups.iter().find(by_gpu) {
+        let mut gpu = of("cx1", "GPU", first.rebuild_coder.clone());
+        gpu.rebuilds = names(groups.iter().filter(by_gpu).collect());
+        all.push(gpu);
+    }
+    all
+}
+
 /// What serves while the process runs.
 pub(crate) struct Running {
     owner: Arc<Owner>,
@@ -141,10 +164,13 @@ impl Running {
         let nbd = self.nbd.statistics();
         let nvme = self.nvme.statistics();
         let devices = self.ublk.as_ref().map(|server| server.devices()).unwrap_or_default();
+        let groups: Vec<api::Group> =
+            self.owner.groups().iter().map(|g| with_devices(g.describe(), &devices)).collect();
         api::State {
+            controllers: controllers(&groups),
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_s: self.started.elapsed().as_secs(),
-            groups: self.owner.groups().iter().map(|g| with_devices(g.describe(), &devices)).collect(),
+            groups,
             out_of_service: self.owner.out_of_service(),
             nbd: api::Nbd {
                 endpoints: self.nbd.endpoints().iter().map(ToString::to_string).collect(),

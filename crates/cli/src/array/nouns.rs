@@ -19,6 +19,9 @@ pub enum List {
     /// List virtual drives
     #[command(visible_alias = "virtual_drive")]
     Vd(Among),
+    /// List what computes parity: the processor, and a GPU if one is used
+    #[command(visible_alias = "controller")]
+    Cx,
     /// List the hosts that may connect over NVMe/TCP
     Host,
 }
@@ -54,6 +57,12 @@ pub enum Describe {
     Vd {
         /// The virtual drive: GROUP/NAME, or NAME if only one group has it
         volume: String,
+    },
+    /// Show what computes parity
+    #[command(visible_alias = "controller")]
+    Cx {
+        /// Its name, for instance cx0
+        controller: String,
     },
     /// Show the last consistency check of a group
     #[command(name = "consistency_check", visible_alias = "cc")]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ashlar_arguments::expand;
-use ashlar_array::api::{Check, Drive, Group, Health, Mismatch, Path, State, Task, Volume};
+use ashlar_array::api::{Check, Controller, Drive, Group, Health, Mismatch, Path, State, Task, Volume};
 use ashlar_array::offline;
 use ashlar_environment::time;
 use serde::Serialize;
@@ -74,6 +74,11 @@ fn print<T: Serialize>(output: &Output, all: &[T], table: impl FnOnce() -> Strin
 /// Lists.
 pub async fn list(noun: List, context: &Context<'_>) -> Outcome {
     let output = context.output;
+    if let List::Cx = noun {
+        let all = context.client().state().await?.controllers;
+        print(output, &all, || controller_table(output, &all));
+        return Ok(());
+    }
     let (List::Pd(among) | List::Dg(among) | List::Vd(among)) = &noun else {
         return crate::fabric::host::list(context.client().state().await?.nvme.hosts, output);
     };
@@ -95,9 +100,26 @@ pub async fn list(noun: List, context: &Context<'_>) -> Outcome {
             let volumes: Vec<Volume> = groups.iter().flat_map(|g| g.volumes.clone()).collect();
             print(output, &volumes, || volume_table(output, &volumes, &state));
         }
-        List::Host => {}
+        List::Host | List::Cx => {}
     }
     Ok(())
+}
+
+fn controller_table(output: &Output, all: &[Controller]) -> String {
+    let mut table = empty_table();
+    table.set_header(["Controller", "State", "Kind", "Engine", "Requests of", "Rebuilds of"]);
+    let named = |groups: &[String]| groups.iter().map(|g| output.printable(g)).collect::<Vec<_>>().join(", ");
+    for c in all {
+        table.add_row([
+            c.name.clone(),
+            output.paint(state_tone(&c.state), &c.state),
+            c.kind.clone(),
+            output.printable(&c.engine),
+            named(&c.requests),
+            named(&c.rebuilds),
+        ]);
+    }
+    table.to_string()
 }
 
 fn group_table(output: &Output, groups: &[Group]) -> String {
@@ -289,6 +311,13 @@ pub async fn describe(noun: Describe, context: &Context<'_>) -> Outcome {
                 return Err(Failure::new(Kind::NotFound, format!("{why} virtual drive {volume:?}")));
             };
             output.result(|| document(found), || volume_text(output, found, &state));
+        }
+        Describe::Cx { controller } => {
+            let all = context.client().state().await?.controllers;
+            let Some(found) = all.iter().find(|c| c.name == controller) else {
+                return Err(Failure::new(Kind::NotFound, format!("there is no controller {controller:?}")));
+            };
+            output.result(|| document(found), || controller_table(output, std::slice::from_ref(found)));
         }
         Describe::ConsistencyCheck { group } => {
             let (all, _, _) = groups(&[], context).await?;
