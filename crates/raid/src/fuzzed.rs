@@ -10,6 +10,7 @@ use crate::directory;
 use crate::geometry::{BLOCK, Geometry, Level};
 use crate::journal::{self, Change, Entry, Intent, Listed, Position};
 use crate::layout::Layout;
+use crate::reference::Reference;
 use crate::sums::Page;
 use crate::superblock::{
     self, Growth, Id, InSpare, MemberState, Policy, Settings, Slot, Superblock, ThinMap, Volume, VolumeLimits,
@@ -31,8 +32,9 @@ fn sealed(body: &[u8], len: usize, key: &[u64; 4], behind: &[u8]) -> Vec<u8> {
 /// A superblock: it is read as it was written, and its areas fit together.
 pub fn superblock(input: &[u8]) {
     let bytes = sealed(input, superblock::LEN, &superblock::KEY, &[]);
-    let Ok((found, device)) = Superblock::decode(&bytes) else { return };
-    assert_eq!(Superblock::decode(&found.encode(&device)), Ok((found.clone(), device)));
+    let Ok((found, device, directory)) = Superblock::decode_with(&bytes) else { return };
+    let again = found.encode_with(&device, directory.as_ref());
+    assert_eq!(Superblock::decode_with(&again), Ok((found.clone(), device, directory)));
     let rows = found.geometry.rows();
     assert!(found.geometry.blocks() <= i64::MAX as u64 / BLOCK as u64);
     if let Some(layout) = Layout::existing(found.journal_blocks, found.directory, found.data_start, rows) {
@@ -189,7 +191,8 @@ pub fn superblocks() -> Vec<Vec<u8>> {
             directory: members == 8,
             growth,
         };
-        without_hash(whole.encode(&[3; 16]))
+        let reference = whole.directory.then(|| Reference::to(1, &directory::encode(&whole.volumes)));
+        without_hash(whole.encode_with(&[3; 16], reference.as_ref()))
     };
     let all = [
         of(Level::Raid5, 5, Policy::Journal),

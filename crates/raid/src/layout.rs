@@ -7,7 +7,6 @@
 //! Must not depend on: devices, what the areas hold.
 
 use crate::Error;
-use crate::directory;
 use crate::geometry::BLOCK;
 
 /// Checksums in a page of them.
@@ -18,6 +17,16 @@ pub(crate) const HEADS: u64 = 8;
 pub(crate) const JOURNAL: u64 = 16;
 /// Blocks of the shortest journal: the largest entry must fit several times.
 pub(crate) const MIN_JOURNAL: u64 = 256;
+
+/// Blocks of each of the two places of the directory, at the end of the area of the journal.
+pub(crate) const DIRECTORY: u64 = 32;
+/// Blocks of both.
+pub(crate) const DIRECTORIES: u64 = 2 * DIRECTORY;
+
+/// The first block of a place of the directory, in an area of a journal of so many blocks.
+pub(crate) fn directory_place(journal_area: u64, place: u8) -> Option<u64> {
+    Some(JOURNAL + journal_area.checked_sub(DIRECTORIES)? + u64::from(place) * DIRECTORY)
+}
 
 /// The areas of a member, all in blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +67,7 @@ impl Layout {
     pub(crate) fn existing(journal_area: u64, directory: bool, data_start: u64, rows: u64) -> Option<Layout> {
         let before = JOURNAL.checked_add(journal_area)?;
         let pages = data_start.checked_sub(before)? / 2;
-        let directory_blocks = if directory { directory::BLOCKS } else { 0 };
+        let directory_blocks = if directory { DIRECTORIES } else { 0 };
         let journal_blocks = journal_area.checked_sub(directory_blocks)?;
         if pages.checked_mul(PER_PAGE)? < rows || journal_blocks < MIN_JOURNAL {
             return None;

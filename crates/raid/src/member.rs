@@ -8,10 +8,11 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use crate::Error;
-use crate::directory::{self, Reference};
+use crate::directory;
 use crate::geometry::BLOCK;
-use crate::layout::{HEADS, JOURNAL, Layout};
+use crate::layout::{HEADS, JOURNAL, Layout, directory_place};
 use crate::medium::Medium;
+use crate::reference::Reference;
 use crate::signature;
 use crate::superblock::{self, Id, Superblock, Volume};
 
@@ -227,7 +228,7 @@ impl Member {
         if let Some(same) = self.directory.filter(|d| (d.len, d.hash) == (new.len, new.hash)) {
             return Ok(same);
         }
-        let at = directory::place(superblock.journal_blocks, new.place);
+        let at = directory_place(superblock.journal_blocks, new.place);
         let at = at.ok_or_else(|| io::Error::other("the area of the journal has no directory"))?;
         bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
         self.write(at, &bytes)?;
@@ -249,10 +250,10 @@ fn read_directory(
     reference: &Reference,
 ) -> Result<Vec<Volume>, ashlar_format::Error> {
     let damaged = ashlar_format::Error::Malformed("directory");
-    let at = directory::place(journal_area, reference.place).and_then(|at| at.checked_mul(BLOCK as u64));
+    let at = directory_place(journal_area, reference.place).and_then(|at| at.checked_mul(BLOCK as u64));
     let mut bytes = vec![0; (reference.len as usize).next_multiple_of(BLOCK)];
     match at.map(|at| device.medium.read_at(&mut bytes, at)) {
-        Some(Ok(())) => reference.read(&bytes),
+        Some(Ok(())) => directory::read(reference, &bytes),
         _ => Err(damaged),
     }
 }

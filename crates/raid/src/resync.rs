@@ -9,7 +9,6 @@
 //!
 //! Must not depend on: threads, who asks, how fast it goes.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,6 +19,7 @@ use crate::geometry::BLOCK;
 use crate::group::Group;
 use crate::medium::Medium;
 use crate::sums::UNWRITTEN;
+use crate::suspects::Suspects;
 
 /// How far a resync is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,53 +30,13 @@ pub struct Resynced {
     pub rows: u64,
 }
 
-/// Rows that are suspect: first ones and ends.
-#[derive(Default, Debug)]
-pub(crate) struct Suspects {
-    ranges: BTreeMap<u64, u64>,
-    all: u64,
-}
-
-impl Suspects {
-    fn new(ranges: impl Iterator<Item = Range<u64>>) -> Suspects {
-        let mut found = Suspects::default();
-        for range in ranges.filter(|r| !r.is_empty()) {
-            found.all += range.end - range.start;
-            match found.ranges.last_entry() {
-                Some(mut last) if *last.get() == range.start => *last.get_mut() = range.end,
-                _ => drop(found.ranges.insert(range.start, range.end)),
-            }
-        }
-        found
-    }
-
-    fn left(&self) -> u64 {
-        self.ranges.iter().map(|(start, end)| end - start).sum()
-    }
-
-    /// Removes the first of these rows that are suspect, and lie one after another; none: none is.
-    fn take(&mut self, of: Range<u64>) -> Option<Range<u64>> {
-        let reaches = self.ranges.range(..of.start).next_back().filter(|(_, end)| **end > of.start);
-        let first = reaches.or_else(|| self.ranges.range(of.clone()).next()).map(|(s, e)| (*s, *e))?;
-        let taken = first.0.max(of.start)..first.1.min(of.end);
-        self.ranges.remove(&first.0);
-        if first.0 < taken.start {
-            self.ranges.insert(first.0, taken.start);
-        }
-        if taken.end < first.1 {
-            self.ranges.insert(taken.end, first.1);
-        }
-        Some(taken)
-    }
-}
-
 impl Group {
     /// After an unclean stop: which rows are suspect.
     pub(crate) fn suspect_marked(&mut self) {
         let (per_region, rows) = (self.region_rows(), self.geometry().rows());
         let region = |r: u64| (r * per_region).min(rows)..((r + 1) * per_region).min(rows);
         let marked = (0..REGIONS).map(region).take_while(|r| !r.is_empty()).filter(|r| self.marked(r.start));
-        self.suspects = Some(Suspects::new(marked)).filter(|s| s.all > 0);
+        self.suspects = Some(Suspects::new(marked)).filter(|s| s.all() > 0);
     }
 
     /// The same without a bitmap: all rows are.
@@ -87,7 +47,7 @@ impl Group {
     /// How far the resync of a group is that was not closed; none: all rows are consistent.
     #[must_use]
     pub fn resyncing(&self) -> Option<Resynced> {
-        self.suspects.as_ref().map(|s| Resynced { done: s.all - s.left(), rows: s.all })
+        self.suspects.as_ref().map(|s| Resynced { done: s.all() - s.left(), rows: s.all() })
     }
 
     /// Makes up to `rows` suspect rows consistent. None: there are none. No batch is under way.
@@ -99,11 +59,9 @@ impl Group {
         let mut left = rows.max(1);
         while left > 0 {
             let Some(suspects) = &mut self.suspects else { return Ok(None) };
-            let Some((&start, &end)) = suspects.ranges.first_key_value() else { break };
-            let end = end.min(start + left);
-            suspects.take(start..end);
-            self.resync_rows(start..end)?;
-            left -= end - start;
+            let Some(rows) = suspects.take_first(left) else { break };
+            left -= rows.end - rows.start;
+            self.resync_rows(rows)?;
         }
         self.settle()?;
         let done = self.resyncing();
@@ -277,53 +235,6 @@ impl Group {
                 }
             }
             at += same;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn suspects_are_taken_once() {
-        let mut s = Suspects::new([0..4, 4..6, 10..12, 12..12].into_iter());
-        assert_eq!((s.all, s.ranges.len()), (8, 2));
-        assert_eq!(s.take(6..10), None);
-        assert_eq!(s.take(3..11), Some(3..6));
-        assert_eq!(s.take(3..11), Some(10..11));
-        assert_eq!(s.take(3..11), None);
-        assert_eq!((s.take(1..2), s.left()), (Some(1..2), 3));
-        assert_eq!(
-            (s.take(0..100), s.take(0..100), s.take(0..100), s.take(0..100)),
-            (Some(0..1), Some(2..3), Some(11..12), None)
-        );
-    }
-
-    #[test]
-    fn suspects_match_a_set() {
-        let mut random = ashlar_environment::random::Seeded::new(7);
-        for _ in 0..2000 {
-            let mut set = std::collections::BTreeSet::new();
-            let (mut ranges, mut at) = (Vec::new(), 0);
-            for _ in 0..random.below(6) {
-                let start = at + random.below(4);
-                at = start + random.below(5);
-                ranges.push(start..at);
-                set.extend(start..at);
-            }
-            let mut s = Suspects::new(ranges.into_iter());
-            for _ in 0..8 {
-                let start = random.below(30);
-                let of = start..start + 1 + random.below(8);
-                while let Some(taken) = s.take(of.clone()) {
-                    assert!(
-                        !taken.is_empty() && taken.clone().all(|row| of.contains(&row) && set.remove(&row))
-                    );
-                }
-                assert!(of.clone().all(|row| !set.contains(&row)));
-                assert_eq!(s.left(), set.len() as u64);
-            }
         }
     }
 }

@@ -16,9 +16,9 @@ use std::str::FromStr;
 use ashlar_checksum::frame_hash;
 use ashlar_format::codec::{Reader, Writer};
 
-use crate::directory::{self, Reference};
 use crate::geometry::{BLOCK, Geometry, Level};
 use crate::properties;
+use crate::reference::Reference;
 
 /// Version of the on-drive format of a group.
 pub const FORMAT: u32 = 1;
@@ -223,14 +223,13 @@ pub struct Superblock {
 }
 
 impl Superblock {
-    /// The bytes for the member with identity `device`; with a directory, if there is to be one, at its first place.
+    /// The bytes for the member with identity `device`, of a group without a directory.
     ///
     /// # Panics
-    /// If names or lists are longer than the limits of this module.
+    /// If there is a directory, or names or lists are longer than the limits of this module.
     #[must_use]
     pub fn encode(&self, device: &Id) -> Vec<u8> {
-        let directory = self.directory.then(|| Reference::to(0, &directory::encode(&self.volumes)));
-        self.encode_with(device, directory.as_ref())
+        self.encode_with(device, None)
     }
 
     /// The bytes for a member with this directory. There is one exactly if the superblock says so.

@@ -9,6 +9,7 @@ use crate::Error;
 use crate::directory;
 use crate::geometry::BLOCK;
 use crate::group::Group;
+use crate::layout::{DIRECTORIES, MIN_JOURNAL};
 use crate::superblock::{self, MAX_NAME, MAX_VOLUMES, Volume, VolumeLimits};
 
 /// What a new virtual drive is to be.
@@ -96,6 +97,28 @@ impl Group {
         let done = self.settle();
         self.refresh_room();
         done
+    }
+
+    /// Keeps the virtual drives in a directory from the next superblock on. No batch is under way.
+    ///
+    /// # Errors
+    /// [`Error::State`] if the journals are too short to give room for it; [`Error::Failed`].
+    fn begin_directory(&mut self) -> Result<(), Error> {
+        let left =
+            self.layout.journal_blocks.checked_sub(DIRECTORIES).filter(|blocks| *blocks >= MIN_JOURNAL);
+        let Some(left) = left else {
+            return Err(Error::State(format!(
+                "the superblock has no room for more virtual drives, and the journals of this group are too short to keep them: \
+                 a group whose journals have {} KiB and more can have {MAX_VOLUMES}",
+                (MIN_JOURNAL + DIRECTORIES) * BLOCK as u64 >> 10
+            )));
+        };
+        // What the journals have is in place, so nothing is in the blocks that they lose.
+        self.checkpoint()?;
+        self.layout.journal_blocks = left;
+        self.layout.directory_blocks = DIRECTORIES;
+        self.superblock.directory = true;
+        Ok(())
     }
 
     /// Sets what the clients of a virtual drive get at most.
