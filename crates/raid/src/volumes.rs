@@ -110,7 +110,7 @@ impl Group {
             return Err(Error::State(format!(
                 "the superblock has no room for more virtual drives, and the journals of this group are too short to keep them: \
                  a group whose journals have {} KiB and more can have {MAX_VOLUMES}",
-                (MIN_JOURNAL + DIRECTORIES) * BLOCK as u64 >> 10
+                ((MIN_JOURNAL + DIRECTORIES) * BLOCK as u64) >> 10
             )));
         };
         // What the journals have is in place, so nothing is in the blocks that they lose.
