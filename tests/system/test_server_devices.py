@@ -212,3 +212,52 @@ def test_namespaces_of_an_enclosure_are_drives(fabric, tmp_path):  # noqa: F811
         if server.process.poll() is None:
             server.process.kill()
             server.process.wait()
+
+
+def both_namespaces(fabric):  # noqa: F811
+    """Four drives with two namespaces each: their addresses."""
+    fabric.set_up('bays = 4\ndata = "data"\nscale = 100\n\n[drive]\ncapacity = "160GB"\nnamespaces = 2\n').start()
+    portals = ",".join(f"127.0.0.1:{p}" for p in fabric.ports)
+    return [f"nvme-tcp://{portals}/{fabric.nqn(bay)}/{n}" for bay in range(1, 5) for n in (1, 2)]
+
+
+@pytest.mark.parametrize("code", ["6+2", "4+4", "3+1"])
+def test_loss_of_a_drive_with_two_namespaces_is_survived(fabric, tmp_path, code):  # noqa: F811
+    """Placement groups know that both are lost together: those of 3+1 have one of them at most."""
+    server = OnNamespaces(tmp_path, [*both_namespaces(fabric), "--code", code])
+    try:
+        s3 = client(server, 5)
+        s3.create_bucket(Bucket="bkt")
+        sizes = [1, 5000, 300_000, 3_000_000]
+        for i in range(24):
+            s3.put_object(Bucket="bkt", Key=f"k{i}", Body=content(f"k{i}", i, sizes[i % 4]))
+        fabric.run("fault", "drive-gone", 3)
+        for i in range(24):
+            got = s3.get_object(Bucket="bkt", Key=f"k{i}")["Body"].read()
+            assert got == content(f"k{i}", i, sizes[i % 4]), i
+
+        def states():
+            return sorted(d["state"] for d in admin(server, "GET", "/ashlar/admin/v1/info")["drives"])
+
+        until(lambda: states().count("online") == 6, 120)
+        for i in range(24):
+            got = client(server, 5).get_object(Bucket="bkt", Key=f"k{i}")["Body"].read()
+            assert got == content(f"k{i}", i, sizes[i % 4]), i
+    finally:
+        server.process.kill()
+        server.process.wait()
+
+
+def test_layout_that_the_loss_of_one_drive_breaks_is_refused(fabric, tmp_path):  # noqa: F811
+    address = both_namespaces(fabric)
+    with pytest.raises(RuntimeError) as failed:
+        OnNamespaces(tmp_path, [*address, "--code", "7+1"])
+    why = str(failed.value)
+    assert "are parts of one drive (the subsystem " in why and "--allow-shared-drive" in why and address[0] in why, why
+    (tmp_path / "server.log").unlink()
+    server = OnNamespaces(tmp_path, [*address, "--code", "7+1", "--allow-shared-drive"])
+    try:
+        client(server, 5).create_bucket(Bucket="bkt")
+    finally:
+        server.process.kill()
+        server.process.wait()

@@ -366,7 +366,7 @@ fn lost_nodes(slots: &BTreeMap<u16, u64>, drives: u64) -> u64 {
 mod tests {
     use super::*;
     use ashlar_cluster::registry::{Cluster as Registered, NodeDrive, NodeRecord};
-    use ashlar_cluster::{CodeSpec, Embedded, Levels, MemoryMedium, NewDrive, Update};
+    use ashlar_cluster::{Accept, CodeSpec, Embedded, Levels, MemoryMedium, NewDrive, Update};
     use ashlar_format::{DeploymentId, DriveId};
 
     fn map(nodes: u16, drives: u16, code: CodeSpec) -> Map {
@@ -379,7 +379,14 @@ mod tests {
             enclosure: None,
         };
         let all: Vec<_> = (1..=nodes).flat_map(|node| (0..drives).map(move |n| drive(node, n))).collect();
-        Map::first_over_nodes(DeploymentId([1; 16]), &all, Some(code), None, true).unwrap()
+        Map::first_over_nodes(
+            DeploymentId([1; 16]),
+            &all,
+            Some(code),
+            None,
+            Accept { node_loss: true, ..Accept::default() },
+        )
+        .unwrap()
     }
 
     #[test]

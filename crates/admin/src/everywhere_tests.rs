@@ -1,6 +1,6 @@
 //! Tests of `everywhere`: what several nodes answer, and some do not, as one answer.
 
-use ashlar_cluster::{CodeSpec, NewDrive};
+use ashlar_cluster::{Accept, CodeSpec, NewDrive};
 use ashlar_format::{DeploymentId, DriveId};
 use serde_json::json;
 
@@ -17,7 +17,14 @@ fn map() -> Map {
         enclosure: None,
     };
     let all: Vec<_> = (1..=3).flat_map(|node| (0..2).map(move |i| drive(node, i))).collect();
-    Map::first_over_nodes(DeploymentId([1; 16]), &all, Some(CodeSpec { k: 4, m: 2 }), None, true).unwrap()
+    Map::first_over_nodes(
+        DeploymentId([1; 16]),
+        &all,
+        Some(CodeSpec { k: 4, m: 2 }),
+        None,
+        Accept { node_loss: true, ..Accept::default() },
+    )
+    .unwrap()
 }
 
 fn rebuild(drive: &str, why: Option<&str>) -> Rebuild {

@@ -8,7 +8,8 @@
 //! - A slot moves only if the drives that are left without those of gone nodes, and answer, are a majority of the group
 //!   that votes, and hold enough shards to make the others. Otherwise what only the gone node has could be needed, and
 //!   it is found only in the slots that the node has.
-//! - No node gets more slots of a group than its code can lose; a node that has more already gets none.
+//! - No node gets more slots of a group than its code can lose; a node that has more already gets none. So it is for the
+//!   failure domains of a node, which are parts of it.
 //! - A group with a slot that joins on a node that is not gone is left alone.
 //!
 //! Must not depend on: how it is found out which nodes are gone, and which drives work.
@@ -186,8 +187,8 @@ impl<'a> Planner<'a> {
         (moves, stuck)
     }
 
-    /// The drive that takes one more slot of a group: on the node that has fewest slots of it, the drive that has
-    /// fewest slots for its weight.
+    /// The drive that takes one more slot of a group: on the node that has fewest slots of it, of the drives with which fewest
+    /// slots of it are lost, the drive that has fewest slots for its weight.
     fn target(
         &self,
         group: &Group,
@@ -203,6 +204,13 @@ impl<'a> Planner<'a> {
                 && !moves.iter().any(|m| m.to == d.id)
                 && of_node(d) < most
         };
+        // Slots of the group that are lost with a drive, as it is a part of the same disk.
+        let held = || group.slots.iter().map(|s| s.drive).chain(moves.iter().map(|m| m.to));
+        let lost_with = |d: &Drive| {
+            let known = |id: DriveId| self.drives.get(&id).filter(|_| d.enclosure.is_some());
+            let drives = held().filter_map(known);
+            drives.filter(|(other, _)| other.fails_with(d)).count()
+        };
         let able = self.drives.values().filter(|(d, f)| *f == Fitness::Takes && fits(d));
         let load = |d: &Drive| u128::from(self.slots.get(&d.id).copied().unwrap_or(0) + 1);
         let place = usize::from(group.id.group);
@@ -212,7 +220,13 @@ impl<'a> Planner<'a> {
         };
         able.map(|(d, _)| *d).min_by(|a, b| {
             let by_score = score(place, b.id, 1).total_cmp(&score(place, a.id, 1));
-            of_node(a).cmp(&of_node(b)).then(by_load(a, b)).then(by_score).then(a.id.cmp(&b.id))
+            let by_domain = || lost_with(a).cmp(&lost_with(b));
+            of_node(a)
+                .cmp(&of_node(b))
+                .then_with(by_domain)
+                .then(by_load(a, b))
+                .then(by_score)
+                .then(a.id.cmp(&b.id))
         })
     }
 

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::Accept;
 use crate::map::NewDrive;
 use ashlar_format::DeploymentId;
 use std::collections::BTreeMap;
@@ -26,7 +27,14 @@ fn map(nodes: &[u16], code: CodeSpec, groups: Option<usize>) -> Map {
     };
     let all: Vec<_> =
         (1u16..).zip(nodes).flat_map(|(node, count)| (0..*count).map(move |n| drive(node, n))).collect();
-    Map::first_over_nodes(DeploymentId([1; 16]), &all, Some(code), groups, true).unwrap()
+    Map::first_over_nodes(
+        DeploymentId([1; 16]),
+        &all,
+        Some(code),
+        groups,
+        Accept { node_loss: true, ..Accept::default() },
+    )
+    .unwrap()
 }
 
 fn code(text: &str) -> CodeSpec {
@@ -226,6 +234,24 @@ proptest! {
         // One after the other, and drives that returned meanwhile have not let go.
         for node in lost {
             map = evacuate(&map, &BTreeSet::from([node]), at_most).0;
+        }
+    }
+}
+
+/// Two drives of each node are parts of one disk: what a group had on one disk before is on two afterwards.
+#[test]
+fn slots_move_to_disks_that_the_group_does_not_have() {
+    let mut map = map(&[4; 4], code("2+2"), None);
+    for drive in &mut map.drives {
+        drive.enclosure = Some(format!("the disk {}", drive.id.0[3] / 2));
+    }
+    let gone = BTreeSet::from([4]);
+    let (out, next) = step(&map, &gone, usize::MAX);
+    assert!(!out.moves.is_empty() && out.stuck.is_empty());
+    for group in &next.groups {
+        let drives: Vec<_> = group.slots.iter().map(|s| next.drive(s.drive).unwrap()).collect();
+        for (i, d) in drives.iter().enumerate() {
+            assert!(!drives[..i].iter().any(|other| other.fails_with(d)), "{}", group.id);
         }
     }
 }

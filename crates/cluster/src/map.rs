@@ -20,8 +20,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::control::Control;
+use crate::domains::{self, Accept};
 use crate::layout::{CodeSpec, Plan, plan};
-use crate::spread::spread;
+use crate::spread::{Placed, spread};
 use crate::update::Update;
 use crate::{Error, Result};
 
@@ -62,7 +63,7 @@ pub struct Drive {
     /// Failure domain above the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rack: Option<String>,
-    /// Failure domain below the server: a shelf of drives that fails as a whole.
+    /// Failure domain below the server: drives that fail as a whole, for instance the disk of which several drives are parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enclosure: Option<String>,
     /// The mount point of the file system that its folder was on when the drive was last in service; `None`:
@@ -87,7 +88,7 @@ pub struct FoundAt {
     pub mount: Option<String>,
 }
 
-/// A drive as input of [`Map::first_over_nodes`].
+/// A drive as input of [`Map::first_alone`] and [`Map::first_over_nodes`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewDrive {
     /// Its identity, as on its label.
@@ -204,8 +205,6 @@ impl Map {
         code: Option<CodeSpec>,
         groups: Option<usize>,
     ) -> Result<Map> {
-        let weights: Vec<_> = drives.iter().map(|(d, _, w)| (*d, *w)).collect();
-        let plan = plan(&weights, code, groups)?;
         let new = |(id, path, weight): &(DriveId, String, u64)| NewDrive {
             id: *id,
             path: path.clone(),
@@ -214,11 +213,38 @@ impl Map {
             rack: None,
             enclosure: None,
         };
-        Map::planned(deployment, drives.iter().map(new), &plan)
+        Map::first_alone(deployment, &drives.iter().map(new).collect::<Vec<_>>(), code, groups, false)
     }
 
-    /// Like [`Map::first`], over the drives of several nodes. With `accept_node_loss`, the loss of a node may
-    /// cost a group more shards than its code can lose.
+    /// Like [`Map::first`], over drives of one machine of which some may fail together. With `shared_drive`, the loss of a
+    /// disk of which several drives are parts may cost a group more shards than its code can lose.
+    ///
+    /// # Errors
+    /// `Layout`, with a message for the operator.
+    pub fn first_alone(
+        deployment: DeploymentId,
+        drives: &[NewDrive],
+        code: Option<CodeSpec>,
+        groups: Option<usize>,
+        shared_drive: bool,
+    ) -> Result<Map> {
+        if domains::any_shared(drives) {
+            // All is lost with the one machine.
+            return Map::first_over_nodes(
+                deployment,
+                drives,
+                code,
+                groups,
+                Accept { node_loss: true, shared_drive },
+            );
+        }
+        let weights: Vec<_> = drives.iter().map(|d| (d.id, d.weight)).collect();
+        let plan = plan(&weights, code, groups)?;
+        Map::planned(deployment, drives.iter().cloned(), &plan)
+    }
+
+    /// Like [`Map::first`], over the drives of several nodes. `accept`: which losses may cost a group more shards than its
+    /// code can lose.
     ///
     /// # Errors
     /// `Layout`, with a message for the operator.
@@ -227,10 +253,13 @@ impl Map {
         drives: &[NewDrive],
         code: Option<CodeSpec>,
         groups: Option<usize>,
-        accept_node_loss: bool,
+        accept: Accept,
     ) -> Result<Map> {
-        let placed: Vec<_> = drives.iter().map(|d| (d.id, d.weight, d.node)).collect();
-        let plan = spread(&placed, code, groups, accept_node_loss)?;
+        let placed: Vec<_> = drives.iter().map(Placed::of).collect();
+        let plan = spread(&placed, code, groups, accept.node_loss)?;
+        if !accept.shared_drive {
+            domains::check(drives, &plan)?;
+        }
         Map::planned(deployment, drives.iter().cloned(), &plan)
     }
 

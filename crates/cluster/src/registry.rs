@@ -24,6 +24,7 @@ use ashlar_format::{DeploymentId, DriveId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::control::Control;
+use crate::domains::Accept;
 use crate::layout::CodeSpec;
 use crate::levels::Levels;
 use crate::map::{Map, NewDrive};
@@ -66,6 +67,9 @@ pub struct Cluster {
     pub code: Option<CodeSpec>,
     /// The loss of a node may cost more shards than the code can lose.
     pub accept_node_loss: bool,
+    /// So may the loss of a disk of which several drives are parts. Left out where it may not, as in earlier releases.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_shared_drive: bool,
     /// What must be equal on all nodes, by name, for instance the region.
     pub settings: BTreeMap<String, String>,
     /// Nodes that have enrolled so far; every enrolment changes it, so that two at once do not succeed both.
@@ -81,7 +85,7 @@ impl Cluster {
     pub fn forming(
         nodes: u16,
         code: Option<CodeSpec>,
-        accept_node_loss: bool,
+        accept: Accept,
         settings: BTreeMap<String, String>,
     ) -> Cluster {
         Cluster {
@@ -89,7 +93,8 @@ impl Cluster {
             state: State::Forming,
             nodes,
             code,
-            accept_node_loss,
+            accept_node_loss: accept.node_loss,
+            allow_shared_drive: accept.shared_drive,
             settings,
             enrolled: 0,
             level: Levels::OURS.newest,
@@ -105,7 +110,8 @@ impl Cluster {
     /// The cluster of one node that a machine becomes that was alone.
     #[must_use]
     pub fn imported(code: CodeSpec, settings: BTreeMap<String, String>) -> Cluster {
-        let forming = Cluster::forming(1, Some(code), true, settings);
+        let accept = Accept { node_loss: true, shared_drive: false };
+        let forming = Cluster::forming(1, Some(code), accept, settings);
         Cluster { state: State::Formed, enrolled: 1, ..forming }
     }
 
@@ -447,7 +453,9 @@ impl Registry {
                 enclosure: d.enclosure.clone(),
             })
         });
-        let (code, accept) = (self.cluster.code, self.cluster.accept_node_loss);
+        let Cluster { code, accept_node_loss: node_loss, allow_shared_drive: shared_drive, .. } =
+            self.cluster;
+        let accept = Accept { node_loss, shared_drive };
         Map::first_over_nodes(deployment, &drives.collect::<Vec<_>>(), code, None, accept)
     }
 

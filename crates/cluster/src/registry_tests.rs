@@ -120,7 +120,8 @@ fn check(before: State, control: &Control, voters: [bool; NODES], maps: &mut Vec
 #[tokio::test]
 async fn every_order_of_steps_forms_one_cluster() {
     let medium = Arc::new(MemoryMedium::default());
-    let cluster = Cluster::forming(NODES as u16, CodeSpec::parse("4+2").ok(), false, BTreeMap::new());
+    let cluster =
+        Cluster::forming(NODES as u16, CodeSpec::parse("4+2").ok(), Accept::default(), BTreeMap::new());
     drop(Embedded::create(DEPLOYMENT, media(&medium), vec![cluster.entry()]).await.unwrap());
     let first = World {
         files: medium.files(),
@@ -207,7 +208,7 @@ async fn store(cluster: Cluster, nodes: &[(u16, NodeRecord)]) -> Control {
 
 #[tokio::test]
 async fn a_node_is_known_by_its_drives_and_a_blank_one_by_its_address() {
-    let forming = || Cluster::forming(2, None, false, BTreeMap::new());
+    let forming = || Cluster::forming(2, None, Accept::default(), BTreeMap::new());
     let nodes = [(1, record(1)), (2, record(2))];
     let control = store(Cluster { state: State::Formed, ..forming() }, &nodes).await;
     let registry = Registry::read(&control).unwrap().unwrap();
@@ -229,7 +230,8 @@ async fn a_node_is_known_by_its_drives_and_a_blank_one_by_its_address() {
 
 #[tokio::test]
 async fn a_drive_and_an_address_belong_to_one_node() {
-    let control = store(Cluster::forming(2, None, false, BTreeMap::new()), &[(1, record(1))]).await;
+    let control =
+        store(Cluster::forming(2, None, Accept::default(), BTreeMap::new()), &[(1, record(1))]).await;
     let registry = Registry::read(&control).unwrap().unwrap();
     let enrol = |node: &NodeRecord| registry.enrol(node, &control, &mut Update::new());
     let why = |node: NodeRecord| enrol(&node).unwrap_err().to_string();
@@ -253,8 +255,12 @@ async fn records_of_another_format_are_refused() {
 #[test]
 fn golden() {
     let text = |bytes: bytes::Bytes| String::from_utf8(bytes.to_vec()).unwrap();
-    let cluster =
-        Cluster::forming(2, CodeSpec::parse("4+2").ok(), false, BTreeMap::from([("a".into(), "b".into())]));
+    let cluster = Cluster::forming(
+        2,
+        CodeSpec::parse("4+2").ok(),
+        Accept::default(),
+        BTreeMap::from([("a".into(), "b".into())]),
+    );
     assert_eq!(
         text(cluster.at_level(3).entry().1),
         r#"{"format":1,"state":"forming","nodes":2,"code":{"k":4,"m":2},"accept_node_loss":false,"settings":{"a":"b"},"enrolled":0,"level":3}"#
@@ -267,10 +273,15 @@ fn golden() {
             r#"{{"format":1,"address":"node1:1","endpoint":"http://x","host":"host","version":"1","drives":[{drive}],"founded":false,"levels":{{"oldest":1,"newest":3}}}}"#
         )
     );
+    let accept = Accept { node_loss: false, shared_drive: true };
+    let shared = Cluster::forming(2, None, accept, BTreeMap::new());
+    let stored = text(shared.clone().entry().1);
+    assert!(stored.contains(r#""accept_node_loss":false,"allow_shared_drive":true,"settings""#), "{stored}");
+    assert_eq!(Cluster::decode(stored.as_bytes()).unwrap(), shared);
     // Before there were levels.
     let old = text(json(&node)).replace(r#","levels":{"oldest":1,"newest":3}"#, "");
     assert_eq!(decode::<NodeRecord>("n", old.as_bytes()).unwrap().levels, levels(1, 1));
-    let old = Cluster::forming(1, None, false, BTreeMap::new()).at_level(1);
+    let old = Cluster::forming(1, None, Accept::default(), BTreeMap::new()).at_level(1);
     let old = text(old.entry().1).replace(r#","level":1"#, "");
     assert_eq!(Cluster::decode(old.as_bytes()).unwrap().level, 1);
 }
@@ -281,7 +292,8 @@ fn levels(oldest: u32, newest: u32) -> Levels {
 
 /// A formed cluster at a level, of nodes with these ranges.
 async fn at_level(level: u32, ranges: &[Levels]) -> Control {
-    let cluster = Cluster { state: State::Formed, ..Cluster::forming(2, None, false, BTreeMap::new()) };
+    let cluster =
+        Cluster { state: State::Formed, ..Cluster::forming(2, None, Accept::default(), BTreeMap::new()) };
     let nodes = (1..).zip(ranges).map(|(n, l)| (u16::from(n), record(n).with_levels(*l))).collect::<Vec<_>>();
     store(cluster.at_level(level), &nodes).await
 }
@@ -312,7 +324,8 @@ async fn a_level_is_raised_when_all_nodes_can_do_it() {
     assert!(raise(&read()).unwrap().is_empty(), "it is in force");
     // A cluster that is not formed.
     let forming =
-        store(Cluster::forming(2, None, false, BTreeMap::new()).at_level(1), &[(1, record(1))]).await;
+        store(Cluster::forming(2, None, Accept::default(), BTreeMap::new()).at_level(1), &[(1, record(1))])
+            .await;
     let forming = Registry::read(&forming).unwrap().unwrap();
     assert!(raise(&forming).unwrap_err().to_string().contains("not formed"));
 }

@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
     use crate::registry::{Cluster, NodeDrive, NodeRecord, Token};
-    use crate::{CodeSpec, Embedded, Medium, MemoryMedium, SlotMove};
+    use crate::{Accept, CodeSpec, Embedded, Medium, MemoryMedium, SlotMove};
 
     const DEPLOYMENT: DeploymentId = DeploymentId([7; 16]);
 
@@ -121,7 +121,8 @@ mod tests {
     async fn formed(drives: u8) -> Control {
         let medium: Arc<dyn Medium> = Arc::new(MemoryMedium::default());
         let code = Some(CodeSpec { k: 1, m: 1 });
-        let cluster = Cluster::forming(3, code, true, BTreeMap::new());
+        let cluster =
+            Cluster::forming(3, code, Accept { node_loss: true, shared_drive: false }, BTreeMap::new());
         let media = vec![(DriveId([99; 16]), medium)];
         let control = Embedded::create(DEPLOYMENT, media, vec![cluster.entry()]).await.unwrap().control();
         for node in 1..=3 {

@@ -57,6 +57,16 @@ pub fn is_block_device(path: &Path) -> bool {
     rustix::fs::stat(path).is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::BlockDevice)
 }
 
+/// What the block device at a path fails with, if it is one and the kernel tells it: see [`BlockDevice::domain`]. It is not opened.
+#[must_use]
+pub fn failure_domain(path: &Path) -> Option<String> {
+    let stat = rustix::fs::stat(path).ok()?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
+        return None;
+    }
+    facts(stat.st_rdev).map(|facts| facts.domain())
+}
+
 /// Whether other devices are made of the device at a path: paths of a multipath device, members of md or LVM.
 #[must_use]
 pub fn has_holders(path: &Path) -> bool {

@@ -39,7 +39,7 @@ mod ublk;
 mod watch;
 mod whole;
 
-pub use block::{Access, BlockDevice, has_holders, is_block_device};
+pub use block::{Access, BlockDevice, failure_domain, has_holders, is_block_device};
 pub use buffer::{ALIGN, Buf, BufferPool};
 pub use dir::is_superuser;
 pub use faults::{Fault, Faults, Operation};

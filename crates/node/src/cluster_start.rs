@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_cluster::registry::{Cluster, NodeRecord, State};
-use ashlar_cluster::{Announcement, Control, Error as StoreError, Levels, Map};
+use ashlar_cluster::{Accept, Announcement, Control, Error as StoreError, Levels, Map};
 use ashlar_drive::{Drive, Probe};
 use ashlar_environment::time::{self, Instant};
 use ashlar_etcd::{Error as EtcdError, Etcd};
@@ -254,7 +254,8 @@ async fn create(cluster: &ClusterPlan, plan: &Plan) -> Result<(), String> {
             cluster.etcd.cluster
         ));
     };
-    let record = Cluster::forming(nodes, plan.code, cluster.accept_node_loss, cluster.settings.clone());
+    let accept = Accept { node_loss: cluster.accept_node_loss, shared_drive: plan.allow_shared_drive };
+    let record = Cluster::forming(nodes, plan.code, accept, cluster.settings.clone());
     let record = record.at_level(cluster.levels.newest);
     let (key, value) = record.entry();
     match Etcd::create(&cluster.etcd, DeploymentId(random_id()), vec![(key, value)]).await {

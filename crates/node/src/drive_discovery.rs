@@ -35,6 +35,8 @@ pub(crate) enum StartPlan {
 pub struct Facts {
     /// Device number; equal for folders on one file system.
     pub device: u64,
+    /// What a block device or a namespace fails with, if that is known: the disk that it is a part of.
+    pub domain: Option<String>,
     /// Mount point; of a block device its own path, behind links.
     pub mount: String,
     /// Whether it is the file system of `/`.
@@ -43,6 +45,13 @@ pub struct Facts {
     pub memory: bool,
     /// Its size in bytes.
     pub total: u64,
+}
+
+impl Facts {
+    /// Equal for drives that are lost together: the domain, else the device.
+    fn fails_with(&self) -> (Option<&str>, u64) {
+        self.domain.as_deref().map_or((None, self.device), |domain| (Some(domain), 0))
+    }
 }
 
 /// Minimum size in bytes of a file system that is formatted: on a smaller one, the reserve of a drive and its
@@ -67,6 +76,7 @@ pub(crate) fn facts(path: &Path) -> Option<Facts> {
     if is_block_device(&folder) {
         return Some(Facts {
             device: std::fs::metadata(&folder).ok()?.rdev(),
+            domain: domain(&folder),
             mount: folder.display().to_string(),
             root: false,
             memory: false,
@@ -79,11 +89,18 @@ pub(crate) fn facts(path: &Path) -> Option<Facts> {
     let here = Folder::real(&folder, None);
     Some(Facts {
         device: own,
+        domain: None,
         mount: mount.display().to_string(),
         root: device(Path::new("/")) == Some(own),
         memory: here.file_system().ok()? == FileSystem::Memory,
         total: here.space().ok()?.total,
     })
+}
+
+/// What a drive at a path fails with, if it is a block device or a namespace and that is known. Folders are not asked: what file systems
+/// are on is often not known, and several on one are a choice of who names them (there are [`warnings`]).
+pub(crate) fn domain(path: &Path) -> Option<String> {
+    crate::namespaces::domain(path).or_else(|| ashlar_machine::failure_domain(path))
 }
 
 /// Whether what is missing at a path would be a device: the file system of `/dev` itself has nothing else. Others may be mounted below.
@@ -120,16 +137,16 @@ pub(crate) fn warnings(drives: &[(&Path, &Facts)], parity: u8) -> Vec<String> {
         let all: Vec<String> = list.iter().map(|(p, _)| p.display().to_string()).collect();
         all.join(", ")
     };
-    let mut devices: Vec<u64> = drives.iter().map(|(_, f)| f.device).collect();
+    let mut devices: Vec<_> = drives.iter().map(|(_, f)| f.fails_with()).collect();
     devices.sort_unstable();
     devices.dedup();
     for device in devices {
-        let same: Vec<_> = drives.iter().filter(|(_, f)| f.device == device).collect();
+        let same: Vec<_> = drives.iter().filter(|(_, f)| f.fails_with() == device).collect();
         if same.len() > 1 {
             let mount = &same[0].1.mount;
-            let (what, also) = match mount.starts_with('/') {
-                true => (format!("file system (mounted at {mount})"), ", and its space is counted once"),
-                false => (format!("drive ({mount})"), ""),
+            let (what, also) = match device {
+                (None, _) => (format!("file system (mounted at {mount})"), ", and its space is counted once"),
+                (Some(domain), _) => (format!("drive ({domain})"), ""),
             };
             out.push(format!(
                 "{} are on one {what}: losing it loses all of them at once{also}",
@@ -293,6 +310,7 @@ mod tests {
     fn drive_placement_warnings() {
         let on = |device: u64, mount: &str, root, memory, total| Facts {
             device,
+            domain: None,
             mount: mount.to_owned(),
             root,
             memory,
@@ -312,6 +330,10 @@ mod tests {
             told[1].starts_with("/mnt/d1, /mnt/d2 are on one file system (mounted at /mnt/d1)"),
             "{told:?}"
         );
+        let part = |n| Facts { domain: Some("the disk V7".to_owned()), ..disk(n) };
+        let told = warn(&[disk(1), part(2), part(3), disk(4)], 1);
+        let want = "/mnt/d2, /mnt/d3 are on one drive (the disk V7): losing it loses all of them at once";
+        assert_eq!(told, [want]);
         let told = warn(&[on(1, "/", true, false, 1 << 30), on(2, "/dev/shm", false, true, 1 << 40)], 1);
         assert_eq!(told.len(), 3, "{told:?}");
         assert!(told[0].contains("system's own disk") && told[1].contains("in memory"));

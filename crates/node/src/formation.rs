@@ -15,6 +15,7 @@ use ashlar_environment::time;
 use ashlar_format::DriveId;
 
 use super::clock::now_ms;
+use super::drive_discovery;
 
 /// Pause after a change that the control store did not take.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -63,7 +64,7 @@ pub(crate) fn drives_of(drives: &[Drive]) -> Vec<NodeDrive> {
         id: d.label().drive,
         path: d.path().display().to_string(),
         capacity: d.stats().capacity,
-        enclosure: None,
+        enclosure: drive_discovery::domain(d.path()),
     };
     drives.iter().map(one).collect()
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ashlar_cluster::registry::{Cluster, Token};
-use ashlar_cluster::{Embedded, Medium, MemoryMedium};
+use ashlar_cluster::{Accept, Embedded, Medium, MemoryMedium};
 use ashlar_drive::{Label, Options, Role};
 use ashlar_format::DeploymentId;
 use ashlar_machine::BufferPool;
@@ -20,7 +20,7 @@ fn settings(region: &str) -> BTreeMap<String, String> {
 
 async fn control(nodes: u16, code: Option<CodeSpec>) -> Control {
     let media = vec![(DriveId([99; 16]), Arc::new(MemoryMedium::default()) as Arc<dyn Medium>)];
-    let cluster = Cluster::forming(nodes, code, false, settings("a"));
+    let cluster = Cluster::forming(nodes, code, Accept::default(), settings("a"));
     Embedded::create(DEPLOYMENT, media, vec![cluster.entry()]).await.unwrap().control()
 }
 

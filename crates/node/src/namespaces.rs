@@ -32,16 +32,23 @@ pub(crate) fn is_address(text: &str) -> bool {
     host::is_address(text)
 }
 
+/// What a namespace fails with: its subsystem, as namespaces of one subsystem are those of one drive. Named as the kernel's host names it
+/// ([`ashlar_machine::failure_domain`]).
+pub(crate) fn domain(path: &Path) -> Option<String> {
+    let address: Address = path.to_str().filter(|t| is_address(t))?.parse().ok()?;
+    Some(format!("the subsystem {}", address.nqn))
+}
+
 /// What is known of a namespace; `None` if it is none, or cannot be reached.
 pub(crate) fn facts(path: &Path) -> Option<Facts> {
     let address: Address = path.to_str().filter(|t| is_address(t))?.parse().ok()?;
     let total = Folder::real(path, None).space().ok()?.total;
-    // Namespaces of one subsystem are those of one drive: they are lost together.
     let nqn = address.nqn;
     let device = nqn
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));
-    Some(Facts { device, mount: format!("the subsystem {nqn}"), root: false, memory: false, total })
+    let mount = format!("the subsystem {nqn}");
+    Some(Facts { device, domain: domain(path), mount, root: false, memory: false, total })
 }
 
 fn open(path: &Path) -> io::Result<Box<dyn RawDevice>> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use ashlar_cluster::drive_monitor::{Action, Event, Monitor, Settings};
-use ashlar_cluster::{CodeSpec, Control, Embedded, FoundAt, Map, Update};
+use ashlar_cluster::{CodeSpec, Control, Embedded, FoundAt, Map, NewDrive, Update};
 use ashlar_drive::{Drive, DriveKind, Label, Options as DriveOptions, Probe};
 use ashlar_duties::Duties;
 use ashlar_erasure_set::{Options as SetOptions, Sets};
@@ -65,6 +65,8 @@ pub struct Plan {
     pub deployments: Deployments,
     /// Whether to create a new deployment although one existed.
     pub new_deployment: bool,
+    /// Whether to create one although the loss of a disk, of which several drives are parts, loses objects.
+    pub allow_shared_drive: bool,
     /// The cluster that this node belongs to; `None`: it is alone.
     pub cluster: Option<ClusterPlan>,
 }
@@ -131,7 +133,7 @@ impl Node {
             }
             let opened = folders.open(fresh).await?;
             let embedded = if fresh {
-                create_control(deployment, &opened, plan.code, made).await?
+                create_control(deployment, &opened, plan, made).await?
             } else {
                 open_control(deployment, &opened).await?
             };
@@ -279,21 +281,28 @@ pub(crate) async fn format_all(
 async fn create_control(
     deployment: DeploymentId,
     opened: &Opened,
-    code: Option<CodeSpec>,
+    plan: &Plan,
     credentials: Option<Vec<u8>>,
 ) -> Result<Embedded, String> {
     let mut drives = Vec::new();
     for (path, drive) in opened {
         let drive = drive.as_ref().map_err(|e| format!("{}: {e}", path.display()))?;
-        drives.push((drive.label().drive, path.display().to_string(), drive.stats().capacity));
+        drives.push(NewDrive {
+            id: drive.label().drive,
+            path: path.display().to_string(),
+            weight: drive.stats().capacity,
+            node: 0,
+            rack: None,
+            enclosure: drive_discovery::domain(path),
+        });
     }
-    let map = Map::first(deployment, &drives, code, None).map_err(|e| e.to_string())?;
+    let map = Map::first_alone(deployment, &drives, plan.code, None, plan.allow_shared_drive);
+    let map = map.map_err(|e| e.to_string())?;
     let mount = |path: &str| drive_discovery::facts(Path::new(path)).map(|f| f.mount);
-    let found =
-        drives.iter().map(|(id, path, _)| FoundAt { id: *id, path: path.clone(), mount: mount(path) });
+    let found = drives.iter().map(|d| FoundAt { id: d.id, path: d.path.clone(), mount: mount(&d.path) });
     let map = map.found_at(&found.collect::<Vec<_>>()).unwrap_or(map);
     found_groups(&map, opened).await?;
-    let media = opened.iter().zip(&drives).map(|((path, _), (id, ..))| (*id, medium(path, *id))).collect();
+    let media = opened.iter().zip(&drives).map(|((path, _), d)| (d.id, medium(path, d.id))).collect();
     let mut entries: Vec<_> = map.entries().into_iter().collect();
     if let Some(made) = credentials {
         entries.push((credentials::KEY.to_owned(), made.into()));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ashlar_cluster::registry::Cluster;
-use ashlar_cluster::{Embedded, Medium, MemoryMedium};
+use ashlar_cluster::{Accept, Embedded, Medium, MemoryMedium};
 use ashlar_format::{DeploymentId, DriveId};
 use ashlar_iam::{Root, Secret};
 
@@ -13,7 +13,7 @@ use crate::authority;
 
 async fn store() -> (Control, Iam) {
     let media = vec![(DriveId([99; 16]), Arc::new(MemoryMedium::default()) as Arc<dyn Medium>)];
-    let cluster = Cluster::forming(3, None, false, BTreeMap::new());
+    let cluster = Cluster::forming(3, None, Accept::default(), BTreeMap::new());
     let entries = vec![cluster.entry()];
     let control = Embedded::create(DeploymentId([7; 16]), media, entries).await.unwrap().control();
     let root = Root { access_key: "root-of-tests".into(), secret: Secret::new("a secret of tests") };

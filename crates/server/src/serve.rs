@@ -181,6 +181,7 @@ async fn serve(
         calendar: lifecycle::calendar(set)?,
         deployments: deployments::Deployments::new(args.state_dir.clone(), set),
         new_deployment: args.new_deployment,
+        allow_shared_drive: args.allow_shared_drive,
         cluster,
     };
     if args.cluster.import || args.cluster.undo_import {

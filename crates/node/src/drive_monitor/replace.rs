@@ -27,6 +27,9 @@ pub async fn replace(node: &Arc<Node>, i: usize, old: DriveId, drive: Drive) -> 
     let mount = node.folders.lock().get(i).and_then(|s| s.facts.as_ref().map(|f| f.mount.clone()));
     let found = FoundAt { id, path: path.display().to_string(), mount };
     let next = next.found_at(&[found]).unwrap_or(next);
+    // A new drive in the place of another one is another disk.
+    let domain = node.folders.lock().get(i).and_then(|s| s.facts.as_ref().and_then(|f| f.domain.clone()));
+    let next = next.in_domain(id, domain);
     let handover = hand_over(node, old, &path).await?;
     node.control_store.attach(id, &path).await.map_err(|e| e.to_string())?;
     let written = node.write_map(&map, next.clone()).await;

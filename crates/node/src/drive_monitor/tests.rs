@@ -32,6 +32,7 @@ fn plan(root: &Path, drives: usize) -> Plan {
         calendar: ashlar_lifecycle::Calendar::default(),
         deployments: Deployments::new(Some(root.join("state")), |_| None),
         new_deployment: false,
+        allow_shared_drive: false,
         cluster: None,
     }
 }
