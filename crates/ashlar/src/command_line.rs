@@ -91,7 +91,7 @@ fn server_options_are_grouped() {
     }
     // The options that a first start needs.
     alone.retain(|name| !["help", "version"].contains(name));
-    assert_eq!(alone, ["code", "new-deployment", "state-dir", "env-file"]);
+    assert_eq!(alone, ["code", "new-deployment", "allow-shared-drive", "state-dir", "env-file"]);
 }
 
 fn is_of_every_command(name: &str) -> bool {
