@@ -253,13 +253,7 @@ impl Worker {
             }
             Ok(None) => Duration::ZERO,
             Err(error) => {
-                let mut inner = self.group.inner.lock();
-                let task = inner.resync.get_or_insert_default();
-                if task.why.is_none() {
-                    tracing::error!(group = self.group.name, %error, "a resync does not go on");
-                }
-                (task.why, task.eta_s) = (Some(error.to_string()), None);
-                AGAIN
+                self.waits("resync", self.group.inner.lock().resync.get_or_insert_default(), &error)
             }
         }
     }
@@ -294,13 +288,7 @@ impl Worker {
             }
             Ok(None) => Duration::ZERO,
             Err(error) => {
-                let mut inner = self.group.inner.lock();
-                let task = inner.rebuild.get_or_insert_default();
-                if task.why.is_none() {
-                    tracing::error!(group = self.group.name, %error, "a rebuild does not go on");
-                }
-                (task.why, task.eta_s) = (Some(error.to_string()), None);
-                AGAIN
+                self.waits("rebuild", self.group.inner.lock().rebuild.get_or_insert_default(), &error)
             }
         }
     }
@@ -328,14 +316,19 @@ impl Worker {
                 let (done, rows) = self.group.shared.look(|g| (g.moved_rows(), g.geometry().rows()));
                 let mut inner = self.group.inner.lock();
                 let task = inner.growth.get_or_insert_default();
-                if task.why.is_none() {
-                    tracing::error!(group = self.group.name, %error, "a growth does not go on");
-                }
                 (task.done, task.rows) = (done, rows);
-                (task.why, task.eta_s) = (Some(error.to_string()), None);
-                AGAIN
+                self.waits("growth", task, &error)
             }
         }
+    }
+
+    /// Work that failed is tried again later; the log has it once.
+    fn waits(&self, what: &str, task: &mut api::Task, error: &ashlar_raid::Error) -> Duration {
+        if task.why.is_none() {
+            tracing::error!(group = self.group.name, %error, "a {what} does not go on");
+        }
+        (task.why, task.eta_s) = (Some(error.to_string()), None);
+        AGAIN
     }
 
     fn check(&mut self) -> Duration {

@@ -123,9 +123,9 @@ impl Group {
         let slots = self.slots(set, rows.start);
         let up = |me: &Group, row| slots.iter().map(|s| me.up(*s, row)).collect::<Vec<_>>();
         let first = up(self, rows.start);
-        // A member that is being rebuilt is in service for some of the rows.
-        let same = rows.clone().take_while(|row| up(self, *row) == first).count() as u64;
-        if rows.start + same < rows.end {
+        // A member that is being rebuilt is in service for the first or the last ones of the rows.
+        if up(self, rows.end - 1) != first {
+            let same = rows.clone().take_while(|row| up(self, *row) == first).count() as u64;
             self.resync_strip(set, rows.start..rows.start + same)?;
             return self.resync_strip(set, rows.start + same..rows.end);
         }

@@ -2,7 +2,7 @@
 
 use super::exports::{Nbd, fill};
 use super::rig::*;
-use crate::api::{Call, Group, Marker, NewVolume};
+use crate::api::{Call, Group, Marker};
 use crate::error::Kind;
 use crate::{Process, offline};
 
@@ -28,15 +28,7 @@ fn drives_fail_one_after_another_and_are_replaced() {
         let group = only(&made);
         assert_eq!((group.level.as_str(), group.data, group.parity, group.sets), ("2+1s2", 2, 1, 2));
         assert_eq!((group.distributed_spares, group.distributed_spares_used), (2, 0));
-        client
-            .call(&Call::CreateVolume(NewVolume {
-                group: "tank".into(),
-                name: None,
-                size: None,
-                ..NewVolume::default()
-            }))
-            .await
-            .unwrap();
+        client.call(&all_of_it()).await.unwrap();
         fill(&rig, "tank/vd0", LEN);
         for (position, spare) in [(3, 0), (6, 1)] {
             client.call(&mark(position, Marker::Offline)).await.unwrap();

@@ -57,12 +57,7 @@ pub(super) fn fill(rig: &Rig, export: &str, bytes: u32) {
 
 /// A virtual drive of 8 MiB.
 fn create(name: &str) -> Call {
-    Call::CreateVolume(NewVolume {
-        group: "tank".into(),
-        name: Some(name.into()),
-        size: Some(8 << 20),
-        ..NewVolume::default()
-    })
+    volume_of(name, Some(8 << 20))
 }
 
 #[test]
@@ -292,15 +287,7 @@ fn a_client_reads_and_writes_through_failure_and_rebuild() {
         let mut new = rig.new_group("5", 0..4);
         new.spares = rig.members(4..5);
         client.call(&Call::CreateGroup(new)).await.unwrap();
-        client
-            .call(&Call::CreateVolume(NewVolume {
-                group: "tank".into(),
-                name: None,
-                size: None,
-                ..NewVolume::default()
-            }))
-            .await
-            .unwrap();
+        client.call(&all_of_it()).await.unwrap();
         fill(&rig, "tank/vd0", 30 << 20);
         let mut nbd = Nbd::connect(&rig, "tank/vd0").unwrap();
         let offline =

@@ -25,22 +25,10 @@ fn groups_and_virtual_drives_are_made_described_and_deleted() {
         );
         assert_eq!(states(group), ["ONLINE"; 4]);
         assert!(group.size > 50 << 20 && group.free == group.size);
-        let volume = |name: &str, size| {
-            Call::CreateVolume(NewVolume {
-                group: "tank".into(),
-                name: Some(name.into()),
-                size,
-                ..NewVolume::default()
-            })
-        };
+        let volume = |name: &str, size| volume_of(name, size);
         let made = client.call(&volume("a", Some(10 << 20))).await.unwrap().volume.unwrap();
         assert_eq!((made.export.as_str(), made.size, made.start), ("tank/a", 10 << 20, 0));
-        let rest = Call::CreateVolume(NewVolume {
-            group: "tank".into(),
-            name: None,
-            size: None,
-            ..NewVolume::default()
-        });
+        let rest = all_of_it();
         assert_eq!(client.call(&rest).await.unwrap().volume.unwrap().export, "tank/vd0");
         fails(&client, volume("a", Some(4096)), Kind::Conflict, "a").await;
         fails(&client, volume("b", Some(1 << 40)), Kind::Conflict, "no free piece").await;
@@ -253,15 +241,7 @@ fn checks_find_and_correct_what_is_wrong() {
         let process = Process::start(rig.options(vec![])).await.unwrap();
         let client = rig.client();
         client.call(&Call::CreateGroup(rig.new_group("5", 0..4))).await.unwrap();
-        client
-            .call(&Call::CreateVolume(NewVolume {
-                group: "tank".into(),
-                name: None,
-                size: None,
-                ..NewVolume::default()
-            }))
-            .await
-            .unwrap();
+        client.call(&all_of_it()).await.unwrap();
         super::exports::fill(&rig, "tank/vd0", 6 << 20);
         // Behind the back of the process.
         use std::os::unix::fs::FileExt as _;

@@ -8,6 +8,15 @@ use crate::namespace::describe;
 use crate::owner::Owner;
 use crate::{Kind, Process, offline};
 
+/// The group `tank` in service.
+fn served() -> (Rig, Owner) {
+    let rig = Rig::new(4);
+    offline::create(&rig.new_group("5", 0..4)).unwrap();
+    let owner = Owner::default();
+    owner.open(&rig.members(0..4), false).unwrap();
+    (rig, owner)
+}
+
 #[test]
 fn names_numbers_and_identities_stay() {
     let rig = Rig::new(4);
@@ -19,14 +28,7 @@ fn names_numbers_and_identities_stay() {
         if round == 0 {
             for name in ["a", "b", "c"] {
                 let size = Some(8 << 20);
-                owner
-                    .perform(&Call::CreateVolume(NewVolume {
-                        group: "tank".into(),
-                        name: Some(name.into()),
-                        size,
-                        ..NewVolume::default()
-                    }))
-                    .unwrap();
+                owner.perform(&volume_of(name, size)).unwrap();
             }
             owner.perform(&Call::DeleteVolume { volume: "tank/a".into() }).unwrap();
         }
@@ -48,19 +50,9 @@ fn names_numbers_and_identities_stay() {
 
 #[test]
 fn namespaces_read_write_and_fail() {
-    let rig = Rig::new(4);
-    offline::create(&rig.new_group("5", 0..4)).unwrap();
-    let owner = Owner::default();
-    owner.open(&rig.members(0..4), false).unwrap();
+    let (_rig, owner) = served();
     let size = Some(4 << 20);
-    owner
-        .perform(&Call::CreateVolume(NewVolume {
-            group: "tank".into(),
-            name: Some("a".into()),
-            size,
-            ..NewVolume::default()
-        }))
-        .unwrap();
+    owner.perform(&volume_of("a", size)).unwrap();
     let namespace = owner.list()[0].namespace(1).unwrap();
     namespace.write(4096, vec![7; 8192], true).unwrap();
     let mut out = vec![1; 16384];
@@ -86,10 +78,7 @@ fn namespaces_read_write_and_fail() {
 
 #[test]
 fn thin_namespaces_say_what_they_use_and_that_there_is_no_room() {
-    let rig = Rig::new(4);
-    offline::create(&rig.new_group("5", 0..4)).unwrap();
-    let owner = Owner::default();
-    owner.open(&rig.members(0..4), false).unwrap();
+    let (_rig, owner) = served();
     for thin in [false, true] {
         let (group, name) = ("tank".into(), Some(format!("thin-{thin}")));
         let new = NewVolume { group, name, size: Some(4 << 20), thin, ..NewVolume::default() };
@@ -111,19 +100,9 @@ fn thin_namespaces_say_what_they_use_and_that_there_is_no_room() {
 
 #[test]
 fn reservations_are_shown_and_cleared() {
-    let rig = Rig::new(4);
-    offline::create(&rig.new_group("5", 0..4)).unwrap();
-    let owner = Owner::default();
-    owner.open(&rig.members(0..4), false).unwrap();
+    let (_rig, owner) = served();
     let size = Some(4 << 20);
-    owner
-        .perform(&Call::CreateVolume(NewVolume {
-            group: "tank".into(),
-            name: Some("a".into()),
-            size,
-            ..NewVolume::default()
-        }))
-        .unwrap();
+    owner.perform(&volume_of("a", size)).unwrap();
     let namespace = owner.list()[0].namespace(1).unwrap();
     assert_eq!(namespace.reservations().unwrap().status(), ReservationStatus::default());
     let cleared = owner.perform(&Call::ClearReservation { volume: "a".into() }).unwrap();

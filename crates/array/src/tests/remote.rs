@@ -82,14 +82,7 @@ impl Target {
 }
 
 fn volume(owner: &Owner, size: u64) {
-    owner
-        .perform(&Call::CreateVolume(NewVolume {
-            group: "tank".into(),
-            name: Some("a".into()),
-            size: Some(size),
-            ..NewVolume::default()
-        }))
-        .unwrap();
+    owner.perform(&volume_of("a", Some(size))).unwrap();
 }
 
 fn content(block: u64, turn: u8) -> Vec<u8> {

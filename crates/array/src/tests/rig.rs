@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::api::{Answer, Call, Group, NewGroup, State};
+use crate::api::{Answer, Call, Group, NewGroup, NewVolume, State};
 use crate::error::{Error, Kind};
 use crate::{Client, Options, make_file};
 
@@ -57,6 +57,21 @@ impl Rig {
             shared_domains: false,
         }
     }
+}
+
+/// Makes a virtual drive of all that is free in the group `tank`.
+pub(super) fn all_of_it() -> Call {
+    Call::CreateVolume(NewVolume { group: "tank".into(), ..NewVolume::default() })
+}
+
+/// Makes a virtual drive of this name and size in the group `tank`.
+pub(super) fn volume_of(name: &str, size: Option<u64>) -> Call {
+    Call::CreateVolume(NewVolume {
+        group: "tank".into(),
+        name: Some(name.into()),
+        size,
+        ..NewVolume::default()
+    })
 }
 
 /// A runtime for one test.
