@@ -123,20 +123,25 @@ class Etcd:
 
 class Node(Server):
     """One node of `count`. Its start does not wait until it serves, because that needs the others. `{home}` in an argument is
-    its own folder."""
+    its own folder. `drives`: where its drives are, if they are no folders there."""
 
     def __init__(self, cluster, number, arguments=(), env=None, host="127.0.0.1", prefix=(), count=NODES,
-                 certs=None):
+                 certs=None, drives=()):
         self.number, self.node_port, self.host, self.prefix = number, free_port(), host, prefix
+        self.named = list(drives)
         home = cluster.home / f"node{number}"
         home.mkdir()
         arguments = ["--control", cluster.etcd.url, "--cluster", "test", "--nodes", str(count),
                      "--node-address", f"{host}:{self.node_port}", "--memory", MEMORY,
-                     *(argument.replace("{home}", str(home)) for argument in arguments)]
+                     *(argument.replace("{home}", str(home)) for argument in arguments), *self.named[1:]]
         super().__init__(home, DRIVES, arguments, env, certs)
 
     def start(self):
         self.launch()
+
+    def launch(self):
+        self.drives = self.named[0] if self.named else self.drives
+        super().launch()
 
     def text(self):
         return self.log.read_text()

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from conftest import Server, one_server, until
+from conftest import ACCESS, SECRET, Server, one_server, until
 from histories import Writer, check, client, content
 from signing import admin
 from test_array_devices import WHY_NOT, digest, is_free, loops  # noqa: F401
@@ -243,6 +243,45 @@ def test_loss_of_a_drive_with_two_namespaces_is_survived(fabric, tmp_path, code)
         for i in range(24):
             got = client(server, 5).get_object(Bucket="bkt", Key=f"k{i}")["Body"].read()
             assert got == content(f"k{i}", i, sizes[i % 4]), i
+    finally:
+        server.process.kill()
+        server.process.wait()
+
+
+def test_a_blank_drive_on_a_disk_that_others_are_on_replaces_none(fabric, tmp_path):  # noqa: F811
+    """Four drives, the first namespace of each; then the second namespace of the first instead of the fourth."""
+    address = both_namespaces(fabric)
+    first, second = address[0::2], address[1::2]
+    server = OnNamespaces(tmp_path, [*first, "--code", "3+1"])
+
+    def drives():
+        return admin(server, "GET", "/ashlar/admin/v1/info")["drives"]
+
+    def again(*arguments):
+        assert server.stop() == 0
+        server.addresses = list(arguments)
+        server.start()
+
+    try:
+        client(server, 5).create_bucket(Bucket="bkt")
+        before = drive_ids(server)
+        again(*first[:3], second[0])
+        until(lambda: "is a part of the same drive (the subsystem " in json.dumps(drives()), 60)
+        time.sleep(3)
+        refused = next(d for d in drives() if d["state"] != "online")
+        assert "--allow-shared-drive" in json.dumps(refused) and first[0] in json.dumps(refused), refused
+        assert not drive_ids(server) - before - {""}
+        # It was not formatted: the operator's order is refused at once.
+        done = subprocess.run([os.environ["ASHLAR_BIN"], "drive", "replace", "it", second[0]], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=60,
+                              env={**os.environ, "ASHLAR_HOST_it": server.endpoint.replace("http://", f"http://{ACCESS}:{SECRET}@")})
+        assert done.returncode != 0 and "is a part of the same drive" in done.stdout + done.stderr, done
+        # On another drive it is blank still, and is used there: that one has no other namespace here.
+        again(*first[:3], second[3])
+        until(lambda: len(drive_ids(server) - before) == 1 and healed(server), 120)
+        before = drive_ids(server)
+        again(*first[:3], second[0], "--allow-shared-drive")
+        until(lambda: len(drive_ids(server) - before) == 1 and healed(server), 120)
     finally:
         server.process.kill()
         server.process.wait()

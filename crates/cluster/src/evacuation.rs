@@ -8,8 +8,8 @@
 //! - A slot moves only if the drives that are left without those of gone nodes, and answer, are a majority of the group
 //!   that votes, and hold enough shards to make the others. Otherwise what only the gone node has could be needed, and
 //!   it is found only in the slots that the node has.
-//! - No node gets more slots of a group than its code can lose; a node that has more already gets none. So it is for the
-//!   failure domains of a node, which are parts of it.
+//! - No node gets more slots of a group than its code can lose; a node that has more already gets none. So it is for failure domains,
+//!   also for those that are on several nodes.
 //! - A group with a slot that joins on a node that is not gone is left alone.
 //!
 //! Must not depend on: how it is found out which nodes are gone, and which drives work.
@@ -19,6 +19,7 @@ use std::fmt;
 
 use ashlar_format::{DriveId, GroupId};
 
+use crate::domains::{Domain, of_map};
 use crate::layout::{CodeSpec, score};
 use crate::map::{Drive, DriveState, Group, Map};
 use crate::moves::SlotMove;
@@ -56,7 +57,7 @@ impl fmt::Display for Why {
             }
             Why::NoDrive => f.write_str(
                 "no drive can take the slot: the others have a slot of the group, still have their old vote in it, are full or away, \
-                 or their node has as many shards as may be lost",
+                 or their node or their disk has as many shards as may be lost",
             ),
         }
     }
@@ -123,6 +124,7 @@ pub fn groups_on(map: &Map, node: u16) -> usize {
 struct Planner<'a> {
     map: &'a Map,
     drives: HashMap<DriveId, (&'a Drive, Fitness)>,
+    domains: HashMap<DriveId, Domain<'a>>,
     /// Slots of each drive over all groups, the planned ones included.
     slots: HashMap<DriveId, u64>,
 }
@@ -136,7 +138,7 @@ impl<'a> Planner<'a> {
         for slot in map.groups.iter().flat_map(|g| &g.slots) {
             *slots.entry(slot.drive).or_default() += 1;
         }
-        Planner { map, drives, slots }
+        Planner { map, drives, domains: of_map(map), slots }
     }
 
     /// The slots of a group on gone nodes.
@@ -187,8 +189,8 @@ impl<'a> Planner<'a> {
         (moves, stuck)
     }
 
-    /// The drive that takes one more slot of a group: on the node that has fewest slots of it, of the drives with which fewest
-    /// slots of it are lost, the drive that has fewest slots for its weight.
+    /// The drive that takes one more slot of a group: of those with which fewest slots of the group are lost, as they are parts of the same
+    /// disk, one on the node that has fewest slots of it, there the one that has fewest slots for its weight.
     fn target(
         &self,
         group: &Group,
@@ -197,19 +199,22 @@ impl<'a> Planner<'a> {
         most: usize,
     ) -> Option<&'a Drive> {
         let of_node = |d: &Drive| on_node.get(&d.node).copied().unwrap_or(0);
+        // Slots of the group in each domain. Those on gone nodes do not count, as in `on_node`.
+        let held = group.slots.iter().map(|s| s.drive).filter(|id| self.drives.contains_key(id));
+        let mut in_domain: HashMap<Domain<'_>, usize> = HashMap::new();
+        for domain in held.chain(moves.iter().map(|m| m.to)).filter_map(|id| self.domains.get(&id)) {
+            *in_domain.entry(*domain).or_default() += 1;
+        }
+        let lost_with = |d: &Drive| {
+            self.domains.get(&d.id).and_then(|domain| in_domain.get(domain)).copied().unwrap_or(0)
+        };
         let fits = |d: &Drive| {
             d.distrusted.is_none()
                 && group.slot_of(d.id).is_none()
                 && !group.left.contains(&d.id)
                 && !moves.iter().any(|m| m.to == d.id)
                 && of_node(d) < most
-        };
-        // Slots of the group that are lost with a drive, as it is a part of the same disk.
-        let held = || group.slots.iter().map(|s| s.drive).chain(moves.iter().map(|m| m.to));
-        let lost_with = |d: &Drive| {
-            let known = |id: DriveId| self.drives.get(&id).filter(|_| d.enclosure.is_some());
-            let drives = held().filter_map(known);
-            drives.filter(|(other, _)| other.fails_with(d)).count()
+                && lost_with(d) < most
         };
         let able = self.drives.values().filter(|(d, f)| *f == Fitness::Takes && fits(d));
         let load = |d: &Drive| u128::from(self.slots.get(&d.id).copied().unwrap_or(0) + 1);
@@ -220,10 +225,9 @@ impl<'a> Planner<'a> {
         };
         able.map(|(d, _)| *d).min_by(|a, b| {
             let by_score = score(place, b.id, 1).total_cmp(&score(place, a.id, 1));
-            let by_domain = || lost_with(a).cmp(&lost_with(b));
-            of_node(a)
-                .cmp(&of_node(b))
-                .then_with(by_domain)
+            lost_with(a)
+                .cmp(&lost_with(b))
+                .then(of_node(a).cmp(&of_node(b)))
                 .then(by_load(a, b))
                 .then(by_score)
                 .then(a.id.cmp(&b.id))

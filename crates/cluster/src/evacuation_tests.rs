@@ -238,6 +238,17 @@ proptest! {
     }
 }
 
+/// The most slots that a group of a map has in one domain.
+fn most_in_a_domain(map: &Map) -> usize {
+    let domains = of_map(map);
+    let of = |g: &Group| {
+        let mut count: HashMap<Domain<'_>, usize> = HashMap::new();
+        g.slots.iter().filter_map(|s| domains.get(&s.drive)).for_each(|d| *count.entry(*d).or_default() += 1);
+        count.into_values().max().unwrap_or(0)
+    };
+    map.groups.iter().map(of).max().unwrap()
+}
+
 /// Two drives of each node are parts of one disk: what a group had on one disk before is on two afterwards.
 #[test]
 fn slots_move_to_disks_that_the_group_does_not_have() {
@@ -248,10 +259,53 @@ fn slots_move_to_disks_that_the_group_does_not_have() {
     let gone = BTreeSet::from([4]);
     let (out, next) = step(&map, &gone, usize::MAX);
     assert!(!out.moves.is_empty() && out.stuck.is_empty());
-    for group in &next.groups {
-        let drives: Vec<_> = group.slots.iter().map(|s| next.drive(s.drive).unwrap()).collect();
-        for (i, d) in drives.iter().enumerate() {
-            assert!(!drives[..i].iter().any(|other| other.fails_with(d)), "{}", group.id);
+    assert_eq!(most_in_a_domain(&next), 1);
+}
+
+/// A map of nodes that have a namespace each of as many disks.
+fn halves(nodes: u16, disks: u16, text: &str, on_network: bool) -> Map {
+    let drive = |node: u16, n: u16| NewDrive {
+        id: id(node, n),
+        path: format!("/d{n}"),
+        weight: 1 << 40,
+        node,
+        rack: None,
+        enclosure: Some(crate::domain_text(&format!("the subsystem {n}"), on_network)),
+    };
+    let all: Vec<_> = (1..=nodes).flat_map(|node| (0..disks).map(move |n| drive(node, n))).collect();
+    let accept = Accept { node_loss: true, shared_drive: false };
+    Map::first_over_nodes(DeploymentId([1; 16]), &all, Some(code(text)), None, accept).unwrap()
+}
+
+/// Nodes have a namespace each of the same disks: slots go to disks that the group has at no node, although others have fewer slots.
+#[test]
+fn slots_move_to_disks_that_the_group_has_at_no_node() {
+    for (nodes, disks, text) in [(5, 7, "3+2"), (6, 8, "4+2"), (6, 8, "6+2"), (6, 12, "8+4"), (3, 9, "3+3")] {
+        let before = halves(nodes, disks, text, true);
+        assert_eq!(most_in_a_domain(&before), 1, "{nodes} {disks} {text}");
+        for lost in [1, nodes] {
+            let gone = BTreeSet::from([lost]);
+            let (after, _) = evacuate(&before, &gone, 8);
+            assert_eq!(groups_on(&after, lost), 0, "{nodes} {disks} {text}");
+            assert_eq!(most_in_a_domain(&after), 1, "{nodes} {disks} {text}");
         }
     }
+}
+
+#[test]
+fn a_disk_gets_no_more_slots_than_may_be_lost() {
+    // Six slots on three disks, and each disk may have two.
+    let (before, gone) = (halves(6, 3, "4+2", true), BTreeSet::from([2]));
+    assert_eq!(most_in_a_domain(&before), 2);
+    let (after, _) = evacuate(&before, &gone, 8);
+    assert_eq!((groups_on(&after, 2), most_in_a_domain(&after)), (0, 2));
+    // A disk that takes nothing: what was on it stays.
+    let full = |d: &Drive| if d.path == "/d0" { Fitness::Serves } else { Fitness::Takes };
+    let out = plan(&before, &gone, full, usize::MAX);
+    let on_it =
+        before.groups.iter().filter(|g| g.slot_of(id(2, 0)).is_some()).map(|g| g.id).collect::<BTreeSet<_>>();
+    assert_eq!(out.stuck.iter().map(|s| s.group).collect::<BTreeSet<_>>(), on_it);
+    assert!(out.stuck.iter().all(|s| s.why == Why::NoDrive) && !on_it.is_empty() && !out.moves.is_empty());
+    // Disks of the nodes themselves are different ones, whatever they are called.
+    assert_eq!(plan(&halves(6, 3, "4+2", false), &gone, full, usize::MAX).stuck, []);
 }

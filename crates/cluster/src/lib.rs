@@ -19,7 +19,8 @@
 //! | `drive_monitor` | what a server does about its drives: a pure state machine |
 //! | `layout` | which code and which groups a set of drives gets |
 //! | `spread` | the same over the drives of several nodes |
-//! | `domains` | drives of a node that fail together: what a plan may lose with them |
+//! | `across` | the same if drives of several nodes fail together |
+//! | `domains` | drives that fail together: what a plan may lose with them |
 //! | `evacuation` | which slots move away from nodes that are gone, and where to |
 //! | `absence` | how long nodes have been away |
 //! | `registry` | the nodes of a cluster, and what each does next while it is formed |
@@ -38,6 +39,7 @@
 )]
 
 mod absence;
+mod across;
 mod announced;
 mod change_log;
 mod control;
@@ -71,7 +73,7 @@ pub use control::{Change, Control, ControlDriver, Follower, Health, Value, Watch
 #[doc(hidden)]
 pub use copy::fuzzed_copy;
 pub use copy::{FileMedium, MAX_BYTES, Medium, decode_entries, encode_entries};
-pub use domains::Accept;
+pub use domains::{Accept, domain_name, domain_text};
 pub use embedded::Embedded;
 pub use error::{Error, Result};
 pub use history::History;

@@ -63,7 +63,8 @@ pub struct Drive {
     /// Failure domain above the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rack: Option<String>,
-    /// Failure domain below the server: drives that fail as a whole, for instance the disk of which several drives are parts.
+    /// Failure domain below the server: drives that fail as a whole, for instance the disk of which several drives are parts
+    /// ([`crate::domain_text`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enclosure: Option<String>,
     /// The mount point of the file system that its folder was on when the drive was last in service; `None`:
@@ -255,8 +256,7 @@ impl Map {
         groups: Option<usize>,
         accept: Accept,
     ) -> Result<Map> {
-        let placed: Vec<_> = drives.iter().map(Placed::of).collect();
-        let plan = spread(&placed, code, groups, accept.node_loss)?;
+        let plan = spread(&Placed::of(drives), code, groups, accept.node_loss)?;
         if !accept.shared_drive {
             domains::check(drives, &plan)?;
         }

@@ -4,10 +4,11 @@
 //! divided evenly over the groups: a node has in each group the same number of slots, or one more. So are those of each
 //! failure domain of a node, and within a domain the drives that have most slots left come first (Havel, 1955, and
 //! Hakimi, 1962, for bipartite graphs: this finds an assignment whenever there is one), equal ones in the order of
-//! weighted rendezvous hashing. A drive without a domain is one of its own.
+//! weighted rendezvous hashing. A drive without a domain is one of its own. Where a domain is on several nodes, `across` divides
+//! the slots.
 //!
 //! Invariants: no node has more slots of a group than its share, rounded up, and no domain either; where no drives
-//! share a domain, domains change nothing.
+//! share a domain, domains change nothing; where no drives of several nodes do, that domains are on a network changes nothing.
 //!
 //! Must not depend on: devices, the control store.
 
@@ -15,6 +16,8 @@ use std::collections::BTreeMap;
 
 use ashlar_format::DriveId;
 
+use crate::across;
+use crate::domains::of_new;
 use crate::layout::{CodeSpec, Plan, assign, equal, group_count, parts, quotas, score};
 use crate::map::NewDrive;
 use crate::{Error, Result};
@@ -25,13 +28,21 @@ pub(crate) struct Placed<'a> {
     pub(crate) id: DriveId,
     pub(crate) weight: u64,
     pub(crate) node: u16,
-    /// What it fails with, on its node.
+    /// What it fails with.
     pub(crate) domain: Option<&'a str>,
+    /// Whether a domain of this name is the same one on other nodes.
+    pub(crate) on_network: bool,
 }
 
-impl Placed<'_> {
-    pub(crate) fn of(drive: &NewDrive) -> Placed<'_> {
-        Placed { id: drive.id, weight: drive.weight, node: drive.node, domain: drive.enclosure.as_deref() }
+impl<'a> Placed<'a> {
+    pub(crate) fn of(drives: &'a [NewDrive]) -> Vec<Placed<'a>> {
+        let domains = of_new(drives);
+        let place = |d: &'a NewDrive| {
+            let domain = domains.get(&d.id);
+            let on_network = domain.is_some_and(|domain| domain.node.is_none());
+            Placed { id: d.id, weight: d.weight, node: d.node, domain: domain.map(|d| d.name), on_network }
+        };
+        drives.iter().map(place).collect()
     }
 }
 
@@ -61,9 +72,23 @@ pub(crate) fn spread(
     let (code, n) = parts(&weights, code)?;
     let groups = group_count(drives.len(), n, least);
     let quotas = quotas(&weights, groups, n, equal(&weights));
-    let mut nodes = domains(&drives, &quotas);
+    let nodes = domains(&drives, &quotas);
     let totals: Vec<usize> = nodes.values().map(|node| node.iter().map(|d| d.total).sum()).collect();
     check(code, groups, nodes.keys().copied().zip(totals.iter().copied()), accept_node_loss)?;
+    let groups = match across::spans_nodes(&drives) {
+        true => across::assign(&drives, &quotas, groups, n),
+        false => within_nodes(nodes, &totals, groups, n),
+    };
+    Ok(Plan { code, groups })
+}
+
+/// Fills `groups` groups of `n` slots if every domain is on one node. `totals`: slots of each node over all groups.
+fn within_nodes(
+    mut nodes: BTreeMap<u16, Vec<Domain>>,
+    totals: &[usize],
+    groups: usize,
+    n: usize,
+) -> Vec<Vec<DriveId>> {
     // What each node has in every group, and in which groups it has one more.
     let rest: Vec<usize> = totals.iter().map(|total| total % groups).collect();
     let each: usize = totals.iter().map(|total| total / groups).sum();
@@ -76,7 +101,7 @@ pub(crate) fn spread(
     let mut out = Vec::with_capacity(groups);
     for (group, more) in more.iter().enumerate() {
         let mut slots = Vec::with_capacity(n);
-        for (((node, domains), odd), total) in nodes.iter_mut().zip(odd.values_mut()).zip(&totals) {
+        for (((node, domains), odd), total) in nodes.iter_mut().zip(odd.values_mut()).zip(totals) {
             let count = total / groups + usize::from(more.contains(&number_as_id(*node)));
             let each: usize = domains.iter().map(|d| d.total / groups).sum();
             let mut with_more = Vec::new();
@@ -90,7 +115,7 @@ pub(crate) fn spread(
         slots.sort_by(|a, b| score(group, *b, 1).total_cmp(&score(group, *a, 1)).then(a.cmp(b)));
         out.push(slots);
     }
-    Ok(Plan { code, groups: out })
+    out
 }
 
 /// The domains of each node, in the order of their first drives.
@@ -111,7 +136,7 @@ fn domains(drives: &[Placed<'_>], quotas: &[usize]) -> BTreeMap<u16, Vec<Domain>
 }
 
 /// Takes the `count` drives of a domain, or domains of a node, that have most slots left.
-fn take(drives: &mut [(DriveId, usize)], group: usize, count: usize, slots: &mut Vec<DriveId>) {
+pub(crate) fn take(drives: &mut [(DriveId, usize)], group: usize, count: usize, slots: &mut Vec<DriveId>) {
     drives.sort_by(|a, b| {
         let by_score = score(group, b.0, 1).total_cmp(&score(group, a.0, 1));
         b.1.cmp(&a.1).then(by_score).then(a.0.cmp(&b.0))
@@ -158,7 +183,13 @@ mod tests {
             (0..*count).map(move |i| {
                 let mut id = [0; 16];
                 (id[0], id[1]) = (node as u8 + 1, i as u8);
-                Placed { id: DriveId(id), weight: 1000, node: node as u16 + 1, domain: None }
+                Placed {
+                    id: DriveId(id),
+                    weight: 1000,
+                    node: node as u16 + 1,
+                    domain: None,
+                    on_network: false,
+                }
             })
         };
         nodes.iter().enumerate().flat_map(of).collect()
@@ -291,11 +322,19 @@ mod tests {
             (&[3, 3], "4+2"),
         ] {
             let (mut drives, mut alone) = (drives(nodes), parts(nodes, 1));
+            let names: Vec<String> = drives.iter().map(|d| format!("{} {}", d.node, d.id)).collect();
             for weights in [(1_000, 1_000), (5_000, 300)] {
                 (drives[0].weight, drives[2].weight) = weights;
                 (alone[0].weight, alone[2].weight) = weights;
                 let plan = spread(&drives, code(text), None, true).unwrap();
                 assert_eq!(spread(&alone, code(text), None, true).unwrap(), plan, "{nodes:?} {text}");
+                // Disks on the network of which each is on one node.
+                let far = alone.iter().zip(&names).map(|(d, name)| Placed {
+                    domain: Some(name),
+                    on_network: true,
+                    ..*d
+                });
+                assert_eq!(spread(&far.collect::<Vec<_>>(), code(text), None, true).unwrap(), plan);
                 got.push(hash(&plan));
             }
         }

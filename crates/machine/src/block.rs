@@ -18,7 +18,7 @@ use rustix::fs::{FallocateFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::buffer::{ALIGN, BufferPool};
-use crate::sysfs::{Facts, Uses};
+use crate::sysfs::{Facts, FailureDomain, Uses};
 use crate::whole::{read_full, write_full};
 
 /// Bytes that are copied through one buffer at a time, at most.
@@ -59,7 +59,7 @@ pub fn is_block_device(path: &Path) -> bool {
 
 /// What the block device at a path fails with, if it is one and the kernel tells it: see [`BlockDevice::domain`]. It is not opened.
 #[must_use]
-pub fn failure_domain(path: &Path) -> Option<String> {
+pub fn failure_domain(path: &Path) -> Option<FailureDomain> {
     let stat = rustix::fs::stat(path).ok()?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
         return None;
@@ -135,7 +135,7 @@ impl BlockDevice {
             block,
             // A last block that is not whole is not used.
             size: end - end % ALIGN as u64,
-            domain: facts.as_ref().map(Facts::domain),
+            domain: facts.as_ref().map(|f| f.domain().name),
             keeps: AtomicBool::new(facts.as_ref().is_some_and(|f| !f.discards())),
             writes_zeros: AtomicBool::new(false),
             facts,

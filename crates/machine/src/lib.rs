@@ -54,6 +54,7 @@ pub use ring::{AtEnd, Ended, NotBegun, Ring};
 pub use sim::{Crash, SimDisk};
 pub use socket::tune_socket;
 pub use space::{FileSystem, Space};
+pub use sysfs::FailureDomain;
 pub use ublk::{
     UblkChannel, UblkCommand, UblkControl, UblkDescriptor, UblkEvent, UblkQueue, UblkWaker,
     become_io_flusher, is_administrator,

@@ -6,7 +6,7 @@
 //!
 //! Must not depend on: how devices are read and written.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +15,15 @@ const DEPTH: usize = 8;
 
 /// Major and minor number.
 pub(crate) type Number = (u32, u32);
+
+/// What a device fails with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FailureDomain {
+    /// For people, and equal for devices that are lost together.
+    pub name: String,
+    /// Whether the kernel reaches it over a network, as other machines may: the name is the same on all of them.
+    pub on_network: bool,
+}
 
 /// A block device in sysfs.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -114,30 +123,44 @@ impl Facts {
 
     /// What the device fails with: its NVMe subsystem, or its disk by serial number or World Wide Name, or by the kernel's name if it tells neither.
     /// A device that is made of another one (a logical volume) fails with that.
-    pub(crate) fn domain(&self) -> String {
+    pub(crate) fn domain(&self) -> FailureDomain {
         self.domain_within(DEPTH)
     }
 
-    fn domain_within(&self, depth: usize) -> String {
+    fn domain_within(&self, depth: usize) -> FailureDomain {
         let below = if depth > 0 { entries(&self.dir.join("slaves")) } else { Vec::new() };
-        let mut below =
-            below.into_iter().map(|dir| Facts::at(dir).domain_within(depth - 1)).collect::<BTreeSet<_>>();
-        if let (1, Some(only)) = (below.len(), below.pop_first()) {
-            return only;
+        let below = below.into_iter().map(|dir| Facts::at(dir).domain_within(depth - 1));
+        // Two paths to one disk are one; either may be over a network.
+        let mut names = BTreeMap::new();
+        below.for_each(|d| *names.entry(d.name).or_insert(false) |= d.on_network);
+        if let (1, Some((name, on_network))) = (names.len(), names.pop_first()) {
+            return FailureDomain { name, on_network };
         }
         let of = |attribute: &str| text(self.disk.join(attribute));
         // A namespace has a World Wide Name of its own; the subsystem is the drive.
         if let Some(nqn) = of("device/subsysnqn") {
-            return format!("the subsystem {nqn}");
+            return FailureDomain { name: format!("the subsystem {nqn}"), on_network: self.is_on_network() };
         }
         let model = of("device/model").map(|m| format!("{m} ")).unwrap_or_default();
-        if let Some(serial) = of("serial").or_else(|| of("device/serial")) {
-            return format!("the disk {model}with the serial number {serial}");
-        }
-        match of("device/wwid") {
-            Some(wwid) => format!("the disk {wwid}"),
-            None => format!("the disk {}", name(&self.disk)),
-        }
+        let name = if let Some(serial) = of("serial").or_else(|| of("device/serial")) {
+            format!("the disk {model}with the serial number {serial}")
+        } else {
+            match of("device/wwid") {
+                Some(wwid) => format!("the disk {wwid}"),
+                None => format!("the disk {}", name(&self.disk)),
+            }
+        };
+        FailureDomain { name, on_network: false }
+    }
+
+    /// Whether a controller of the namespace is reached over a network. The device of a namespace is its controller, or its subsystem, in
+    /// which the controllers are, where the kernel puts paths together (`nvme_core.multipath`).
+    fn is_on_network(&self) -> bool {
+        let device = self.disk.join("device");
+        let controllers = entries(&device).into_iter().chain([device]);
+        let transports = controllers.filter_map(|dir| text(dir.join("transport")));
+        // Not `loop`, which is this machine.
+        transports.into_iter().any(|transport| matches!(transport.as_str(), "tcp" | "rdma" | "fc"))
     }
 
     /// Devices that are made of this one: md, device mapper, bcache.
@@ -228,7 +251,7 @@ mod tests {
         tree.device("sda/sda2", "8:2", &[("partition", "2")]);
         tree.device("vda", "254:0", &[("serial", "V7")]);
         tree.device("loop0", "7:0", &[]);
-        let domain = |major, minor| tree.facts((major, minor)).domain();
+        let domain = |major, minor| tree.facts((major, minor)).domain().name;
         // As a namespace that is used without the kernel's host.
         assert_eq!(
             (domain(259, 1), domain(259, 2)),
@@ -257,11 +280,39 @@ mod tests {
             tree.device(&format!("dm-{n}"), &format!("253:{n}"), &[("dm/name", &format!("vg-{n}"))]);
             parts.iter().for_each(|part| tree.made_of(&format!("dm-{n}"), part));
         }
-        let domain = |n| tree.facts((253, n)).domain();
+        let domain = |n| tree.facts((253, n)).domain().name;
         // A volume on a partition; two paths to one disk; a volume over two disks.
         assert_eq!((domain(0), domain(1)), ("the disk naa.1".into(), "the disk naa.1".into()));
         assert_eq!(domain(2), "the disk dm-2");
         assert_eq!(tree.facts((8, 1)).holders(), ["vg-0"]);
+    }
+
+    #[test]
+    fn namespaces_that_others_may_reach_are_told_from_local_ones() {
+        let tree = Tree::new();
+        // Without multipath the device is the controller, with it the subsystem.
+        tree.device("nvme0n1", "259:1", &[("device/subsysnqn", "nqn.x"), ("device/transport", "tcp")]);
+        tree.device("nvme1n1", "259:2", &[("device/subsysnqn", "nqn.x"), ("device/nvme1/transport", "pcie")]);
+        let both = [("device/nvme2/transport", "pcie"), ("device/nvme3/transport", "rdma")];
+        tree.device("nvme2n1", "259:3", &[("device/subsysnqn", "nqn.y"), both[0], both[1]]);
+        tree.device("nvme3n1", "259:4", &[("device/subsysnqn", "nqn.z"), ("device/transport", "loop")]);
+        tree.device("nvme0n1/nvme0n1p1", "259:5", &[("partition", "1")]);
+        tree.device("sda", "8:0", &[("device/wwid", "naa.1")]);
+        tree.device("dm-0", "253:0", &[]);
+        tree.made_of("dm-0", "nvme0n1/nvme0n1p1");
+        let domain = |major, minor| tree.facts((major, minor)).domain();
+        for (number, name, on_network) in [
+            ((259, 1), "the subsystem nqn.x", true),
+            ((259, 2), "the subsystem nqn.x", false),
+            ((259, 3), "the subsystem nqn.y", true),
+            ((259, 4), "the subsystem nqn.z", false),
+            ((259, 5), "the subsystem nqn.x", true),
+            ((253, 0), "the subsystem nqn.x", true),
+            ((8, 0), "the disk naa.1", false),
+        ] {
+            let want = FailureDomain { name: name.to_owned(), on_network };
+            assert_eq!(domain(number.0, number.1), want, "{number:?}");
+        }
     }
 
     #[test]

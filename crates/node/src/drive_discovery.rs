@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ashlar_cluster::{domain_name, domain_text};
 use ashlar_drive::{Probe, probe};
 use ashlar_format::DeploymentId;
 use ashlar_machine::{FileSystem, Folder, is_block_device};
@@ -35,7 +36,7 @@ pub(crate) enum StartPlan {
 pub struct Facts {
     /// Device number; equal for folders on one file system.
     pub device: u64,
-    /// What a block device or a namespace fails with, if that is known: the disk that it is a part of.
+    /// What a block device or a namespace fails with, if that is known: the disk that it is a part of, as the map has it.
     pub domain: Option<String>,
     /// Mount point; of a block device its own path, behind links.
     pub mount: String,
@@ -97,10 +98,11 @@ pub(crate) fn facts(path: &Path) -> Option<Facts> {
     })
 }
 
-/// What a drive at a path fails with, if it is a block device or a namespace and that is known. Folders are not asked: what file systems
+/// What a drive at a path fails with, as the map has it, if it is a block device or a namespace and that is known. Folders are not asked: what file systems
 /// are on is often not known, and several on one are a choice of who names them (there are [`warnings`]).
 pub(crate) fn domain(path: &Path) -> Option<String> {
-    crate::namespaces::domain(path).or_else(|| ashlar_machine::failure_domain(path))
+    let by_kernel = || ashlar_machine::failure_domain(path).map(|d| domain_text(&d.name, d.on_network));
+    crate::namespaces::domain(path).or_else(by_kernel)
 }
 
 /// Whether what is missing at a path would be a device: the file system of `/dev` itself has nothing else. Others may be mounted below.
@@ -146,7 +148,7 @@ pub(crate) fn warnings(drives: &[(&Path, &Facts)], parity: u8) -> Vec<String> {
             let mount = &same[0].1.mount;
             let (what, also) = match device {
                 (None, _) => (format!("file system (mounted at {mount})"), ", and its space is counted once"),
-                (Some(domain), _) => (format!("drive ({domain})"), ""),
+                (Some(domain), _) => (format!("drive ({})", domain_name(domain)), ""),
             };
             out.push(format!(
                 "{} are on one {what}: losing it loses all of them at once{also}",
@@ -334,6 +336,12 @@ mod tests {
         let told = warn(&[disk(1), part(2), part(3), disk(4)], 1);
         let want = "/mnt/d2, /mnt/d3 are on one drive (the disk V7): losing it loses all of them at once";
         assert_eq!(told, [want]);
+        let part = |n| Facts { domain: Some(domain_text("the disk V7", true)), ..disk(n) };
+        assert_eq!(
+            warn(&[disk(1), part(2), part(3), disk(4)], 1),
+            [want],
+            "of how it is reached nothing is said"
+        );
         let told = warn(&[on(1, "/", true, false, 1 << 30), on(2, "/dev/shm", false, true, 1 << 40)], 1);
         assert_eq!(told.len(), 3, "{told:?}");
         assert!(told[0].contains("system's own disk") && told[1].contains("in memory"));

@@ -32,11 +32,11 @@ pub(crate) fn is_address(text: &str) -> bool {
     host::is_address(text)
 }
 
-/// What a namespace fails with: its subsystem, as namespaces of one subsystem are those of one drive. Named as the kernel's host names it
-/// ([`ashlar_machine::failure_domain`]).
+/// What a namespace fails with: its subsystem, as namespaces of one subsystem are those of one drive, also those that other nodes have. The same
+/// text as if the kernel's host reached it ([`ashlar_machine::failure_domain`]).
 pub(crate) fn domain(path: &Path) -> Option<String> {
     let address: Address = path.to_str().filter(|t| is_address(t))?.parse().ok()?;
-    Some(format!("the subsystem {}", address.nqn))
+    Some(ashlar_cluster::domain_text(&format!("the subsystem {}", address.nqn), true))
 }
 
 /// What is known of a namespace; `None` if it is none, or cannot be reached.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use ashlar_cluster::registry::Registry;
 use ashlar_cluster::{Control, Map};
 use ashlar_drive::Drive;
 use ashlar_duties::{Duties, Duty, Unit};
@@ -67,6 +68,8 @@ pub struct Node {
     pub(crate) joins: Mutex<HashSet<DriveId>>,
     /// The limits of healing and scrub in the options of the start.
     pub(crate) heal_limits: HealLimits,
+    /// Whether the options of the start accept that the loss of a disk, of which several drives are parts, loses objects.
+    pub(crate) allow_shared_drive: bool,
 }
 
 /// One folder named on the command line.
@@ -107,6 +110,14 @@ pub fn layout(map: &Map) -> Layout {
 }
 
 impl Node {
+    /// Whether it is accepted that the loss of a disk, of which several drives are parts, loses objects: by the options of this start, or of the
+    /// one that formed the cluster.
+    pub(crate) fn accepts_shared_drive(&self) -> bool {
+        let formed =
+            || Registry::read(&self.control).ok().flatten().is_some_and(|r| r.cluster.allow_shared_drive);
+        self.allow_shared_drive || formed()
+    }
+
     /// Warnings about the placement of the drives.
     pub fn warnings(&self) -> Vec<String> {
         let drive_folders = self.folders.lock().clone();

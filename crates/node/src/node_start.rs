@@ -65,7 +65,7 @@ pub struct Plan {
     pub deployments: Deployments,
     /// Whether to create a new deployment although one existed.
     pub new_deployment: bool,
-    /// Whether to create one although the loss of a disk, of which several drives are parts, loses objects.
+    /// Whether to create one, or to replace a drive, although the loss of a disk, of which several drives are parts, loses objects.
     pub allow_shared_drive: bool,
     /// The cluster that this node belongs to; `None`: it is alone.
     pub cluster: Option<ClusterPlan>,
@@ -494,6 +494,7 @@ pub(crate) fn assemble(parts: Parts, plan: &Plan) -> Result<(Arc<Node>, drive_mo
         orders,
         joins,
         heal_limits: plan.heal_limits,
+        allow_shared_drive: plan.allow_shared_drive,
     });
     let start = drive_monitor::Start { monitor, first, opened: waiting, workers, answers, orders: ordered };
     Ok((node, start))

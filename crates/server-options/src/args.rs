@@ -24,8 +24,8 @@ pub struct Args {
     /// is refused, because the drives may only be unmounted.
     #[arg(long)]
     pub new_deployment: bool,
-    /// Create a deployment, or form a cluster, although the loss of a disk, of which several drives are parts (namespaces,
-    /// partitions), loses objects.
+    /// Create a deployment, form a cluster, or let a blank drive replace another one, although the loss of a disk, of which
+    /// several drives are parts (namespaces, partitions), loses objects.
     #[arg(long, env = "ASHLAR_ALLOW_SHARED_DRIVE")]
     pub allow_shared_drive: bool,
     /// Folder for the generated root key and for notes about which folders hold a deployment. It must not be

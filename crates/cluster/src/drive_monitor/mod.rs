@@ -208,6 +208,14 @@ impl Monitor {
         Ok(std::mem::take(&mut self.out))
     }
 
+    /// The drive that a blank folder `i` replaces, or would replace if an operator ordered it now.
+    #[must_use]
+    pub fn replaced_by(&self, i: usize) -> Option<DriveId> {
+        let f = self.folders.get(i)?;
+        let serving = f.drive.filter(|_| matches!(f.phase, Phase::Serving(_)));
+        f.replaces.or(serving).or_else(|| self.vacancy(i))
+    }
+
     /// Whether an operator's order to replace folder `i` is still being executed.
     #[must_use]
     pub fn is_ordered(&self, i: usize) -> bool {

@@ -642,6 +642,7 @@ fn a_blank_folder_of_one_node_does_not_replace_the_drive_of_another() {
             let found = [blank(), blank(), blank()];
             assert_eq!(watched(&mut monitor, &found), [], "node {node}, {further}");
             assert_eq!(monitor.problem(2), Some("blank, and no drive is missing"));
+            assert_eq!(monitor.replaced_by(2), None);
             assert!(monitor.replace(2, blank()).unwrap_err().contains("no drive is missing"));
         }
         // Its own drive is gone: that one is replaced, not the one with the same path on the other node.
@@ -653,6 +654,7 @@ fn a_blank_folder_of_one_node_does_not_replace_the_drive_of_another() {
         monitor.step(Event::Opened(0, Ok(opened)));
         assert_eq!(watched(&mut monitor, &[blank(), blank()]), [Action::Format(1, None)], "node {node}");
         assert_eq!(monitor.folders[1].replaces, Some(id(own + 2)));
+        assert_eq!([0, 1, 2].map(|i| monitor.replaced_by(i)), [Some(id(own + 1)), Some(id(own + 2)), None]);
     }
 }
 

@@ -181,8 +181,12 @@ impl DriveMonitor {
                 self.workers.open(i, self.path(i), peers);
             }
             Action::Format(i, mount) => {
-                let deployment = self.node.map.load().deployment;
-                self.workers.format(i, self.path(i), deployment, mount);
+                let (map, accepted) = (self.node.map.load_full(), self.node.accepts_shared_drive());
+                let (deployment, old) = (map.deployment, self.monitor.replaced_by(i));
+                let check = move |domain: Option<&str>| {
+                    old.map_or(Ok(()), |old| replace::check_disk(&map, accepted, old, domain))
+                };
+                self.workers.format(i, self.path(i), deployment, mount, check);
             }
             Action::MakeJoining(i) => self.make_joining(i),
             Action::Attach(i) => {

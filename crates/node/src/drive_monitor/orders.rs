@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 
 use super::order::{Order, Reply};
-use super::{DriveMonitor, workers};
+use super::{DriveMonitor, replace, workers};
 use crate::drive_discovery;
 use crate::node::{DriveFolder, Node};
 
@@ -42,6 +42,9 @@ impl DriveMonitor {
                 let _ = reply.send(Ok(()));
             }
             Order::Replace(i, inspected, reply) => {
+                if let Err(why) = self.check_disk(i, &inspected) {
+                    return drop(reply.send(Err(why)));
+                }
                 let found = workers::found(&inspected, self.node.map.load().deployment);
                 match self.monitor.replace(i, found) {
                     Ok(actions) => {
@@ -55,6 +58,14 @@ impl DriveMonitor {
                 }
             }
         }
+    }
+
+    /// Refuses a blank drive that would be on the wrong disk, before the one in its place is taken out of service.
+    fn check_disk(&self, i: usize, inspected: &drive_discovery::InspectedFolder) -> Result<(), String> {
+        let Some(old) = self.monitor.replaced_by(i) else { return Ok(()) };
+        let domain = inspected.facts.as_ref().and_then(|f| f.domain.as_deref());
+        let done = replace::check_disk(&self.node.map.load(), self.node.accepts_shared_drive(), old, domain);
+        done.map_err(|why| format!("{}: {why}", inspected.path.display()))
     }
 
     /// Replies to operators whose order was carried out or has failed.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ashlar_cluster::FoundAt;
+use ashlar_cluster::{FoundAt, Map};
 use ashlar_drive::Drive;
 use ashlar_format::DriveId;
 use ashlar_machine::Folder;
@@ -14,6 +14,17 @@ use crate::node::{self, Node};
 
 /// Folder with the copy of the control store while a drive is being replaced.
 const HANDOVER: &str = "handover";
+
+/// Refuses a drive in the place of `old` if it is on a disk whose loss would then lose objects, and that is not accepted. `domain`: what the new drive
+/// fails with.
+pub(super) fn check_disk(
+    map: &Map,
+    accepted: bool,
+    old: DriveId,
+    domain: Option<&str>,
+) -> Result<(), String> {
+    if accepted { Ok(()) } else { map.check_replacement(old, domain).map_err(|e| e.to_string()) }
+}
 
 /// Writes the map that gives the slots of `old` to `drive`, and puts `drive` into service.
 pub async fn replace(node: &Arc<Node>, i: usize, old: DriveId, drive: Drive) -> Result<(), String> {
@@ -29,6 +40,8 @@ pub async fn replace(node: &Arc<Node>, i: usize, old: DriveId, drive: Drive) -> 
     let next = next.found_at(&[found]).unwrap_or(next);
     // A new drive in the place of another one is another disk.
     let domain = node.folders.lock().get(i).and_then(|s| s.facts.as_ref().and_then(|f| f.domain.clone()));
+    // It was checked before the drive was formatted; drives of other nodes may have got other disks since.
+    check_disk(&map, node.accepts_shared_drive(), old, domain.as_deref())?;
     let next = next.in_domain(id, domain);
     let handover = hand_over(node, old, &path).await?;
     node.control_store.attach(id, &path).await.map_err(|e| e.to_string())?;

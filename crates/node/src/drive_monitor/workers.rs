@@ -107,20 +107,25 @@ impl Workers {
     }
 
     /// Formats a blank folder, if its file system is mounted at `mount` (`None`:
-    /// anywhere).
-    pub(crate) fn format(&self, i: usize, path: PathBuf, deployment: DeploymentId, mount: Option<String>) {
+    /// anywhere), and `check` does not refuse what it fails with.
+    pub(crate) fn format(
+        &self,
+        i: usize,
+        path: PathBuf,
+        deployment: DeploymentId,
+        mount: Option<String>,
+        check: impl FnOnce(Option<&str>) -> Result<(), String> + Send + 'static,
+    ) {
         let cluster = self.cluster.clone();
         self.start("drive-format", Answer::Formatted(i, Err(NO_THREAD.into())), move || {
             let here = || drive_discovery::facts(&path).map(|f| f.mount);
             let moved = mount.is_some_and(|m| here().is_none_or(|now| now != m));
-            Answer::Formatted(
-                i,
-                if moved {
-                    Err("its file system is no longer mounted".into())
-                } else {
-                    format(&path, deployment, cluster.as_deref()).map(|_| ())
-                },
-            )
+            if moved {
+                return Answer::Formatted(i, Err("its file system is no longer mounted".into()));
+            }
+            let checked = check(drive_discovery::domain(&path).as_deref());
+            let format = || format(&path, deployment, cluster.as_deref()).map(|_| ());
+            Answer::Formatted(i, checked.and_then(|()| format()))
         });
     }
 
