@@ -11,6 +11,8 @@ closes the write hole as `journal`, the default of Ashlar, does. "devices" are l
 once. ASHLAR_SPEED_KINDS chooses, separated by semicolons. By hand only: it is no test.
 """
 
+import ctypes
+import errno
 import json
 import os
 import shutil
@@ -29,6 +31,7 @@ import process
 
 ASHLAR = os.environ.get("ASHLAR_BIN", "target/release/ashlar")
 MEMBERS, SIZE, CHUNK = 5, 256, 64
+TILES = "amx_tile" in Path("/proc/cpuinfo").read_text()
 ROWS = [
     ("random read 4 KiB, 32 in flight", "--rw=randread --bs=4k --iodepth=32"),
     ("random write 4 KiB, 32 in flight", "--rw=randwrite --bs=4k --iodepth=32"),
@@ -37,7 +40,7 @@ ROWS = [
 ]
 # What the kernel in user mode runs first. The file system is that of the machine, so only /dev, /proc, /sys and /run are its own.
 INIT = """#!/bin/sh
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin {tunables}
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev 2>/dev/null; mount -t tmpfs run /run
 modprobe -d {home}/root {modules} || echo "no modules" >{home}/failed
 {prepare}
@@ -47,6 +50,10 @@ echo 0 >/sys/block/$(basename $(readlink -f {device}))/queue/add_random 2>/dev/n
 sync
 halt -f
 """
+
+
+# Without the whole register state no program may use more than SSE.
+TUNABLES = "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX_Usable,-AVX2_Usable,-AVX512F_Usable,-AVX,-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-AVX512CD,-AVX512DQ"
 
 
 def shell(*command):
@@ -98,6 +105,20 @@ def relay(path, behind):
 
     kept = []
     threading.Thread(target=accept, daemon=True).start()
+
+
+def without_tiles():
+    """In the process that becomes the kernel in user mode: keeps it from the whole register state of a processor (PTRACE_GETREGSET and SETREGSET of
+    NT_X86_XSTATE), as that of processors with tiles (AMX) is larger than Linux 6.1 in user mode expects. It uses the older calls then."""
+    nr, request, what, get, put, state, refuse = 0, 16, 32, 0x4204, 0x4205, 0x202, 0x00050000 | errno.EINVAL
+    load, equal, answer = 0x20, 0x15, 0x06
+    code = [(load, 0, 0, nr), (equal, 0, 5, 101), (load, 0, 0, request), (equal, 1, 0, get), (equal, 0, 2, put),
+            (load, 0, 0, what), (equal, 1, 0, state), (answer, 0, 0, 0x7FFF0000), (answer, 0, 0, refuse)]
+    filled = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *one) for one in code))
+    program = ctypes.create_string_buffer(struct.pack("<HxxxxxxQ", len(code), ctypes.addressof(filled)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.c_void_p(ctypes.addressof(program)), 0, 0):
+        raise OSError(ctypes.get_errno(), "the filter of system calls")
 
 
 class Rig:
@@ -164,11 +185,11 @@ class Rig:
             jobs.append(f"fio --name=x --filename={device} --ioengine=libaio --direct=1 --norandommap --time_based --runtime={seconds} {options} "
                         f"--output-format=json --output={self.home}/out{n}; cat /proc/uptime >{self.home}/done{n}")
         init = self.home / "init"
-        init.write_text(INIT.format(home=self.home, modules=modules, prepare=prepare, device=device, jobs="\n".join(jobs), end=end))
+        init.write_text(INIT.format(home=self.home, tunables=TUNABLES if TILES else "", modules=modules, prepare=prepare, device=device, jobs="\n".join(jobs), end=end))
         init.chmod(0o755)
         command = ["linux.uml", "mem=1G", "rootfstype=hostfs", "root=/dev/root", "rw", f"init={init}", "con=null", "con0=null,fd:1", *disks]
         kernel = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=(self.home / "console").open("wb"), stderr=subprocess.STDOUT,
-                                  env={**os.environ, "TMPDIR": "/dev/shm"}, start_new_session=True)
+                                  env={**os.environ, "TMPDIR": "/dev/shm"}, start_new_session=True, preexec_fn=without_tiles if TILES else None)
         try:
             return [self.row(kernel, n, seconds) for n in range(len(ROWS))]
         finally:

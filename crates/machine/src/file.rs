@@ -15,7 +15,7 @@ use rustix::fs::{FallocateFlags, OFlags};
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd as _, RawFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A file with positioned reads and writes.
 ///
@@ -34,6 +34,8 @@ enum Medium {
         direct: Option<File>,
         /// On a memory file system: reading never waits for a device.
         memory: bool,
+        /// What [`DiskFile::is_atomic`] found.
+        atomic: OnceLock<bool>,
     },
     Simulated(SimFile),
     /// On a block device.
@@ -63,7 +65,11 @@ impl DiskFile {
         } else {
             None
         };
-        Ok(DiskFile { medium: Medium::Real { buffered, direct, memory }, faults, watch: None })
+        Ok(DiskFile {
+            medium: Medium::Real { buffered, direct, memory, atomic: OnceLock::new() },
+            faults,
+            watch: None,
+        })
     }
 
     pub(crate) fn simulated(file: SimFile, faults: Option<Arc<Faults>>) -> DiskFile {
@@ -107,6 +113,17 @@ impl DiskFile {
     #[must_use]
     pub fn is_direct(&self) -> bool {
         matches!(self.medium, Medium::Real { direct: Some(_), .. } | Medium::Raw(_))
+    }
+
+    /// Whether an aligned block of 4 KiB that is being written has after a power cut, or the end of this process, either its old or its new
+    /// content. So it is in memory, which a power cut leaves nothing of, and on devices with blocks of that size. Of other file systems, such
+    /// as those of a network, nothing is known.
+    #[must_use]
+    pub fn is_atomic(&self) -> bool {
+        let Medium::Real { buffered, memory, atomic, .. } = &self.medium else { return false };
+        let blocks =
+            || Some(crate::block::facts(rustix::fs::fstat(buffered).ok()?.st_dev)?.block_bytes()? >= 4096);
+        *atomic.get_or_init(|| *memory || blocks().unwrap_or(false))
     }
 
     /// Length in bytes.

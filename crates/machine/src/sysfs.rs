@@ -116,6 +116,11 @@ impl Facts {
         text(self.disk.join("queue/discard_max_bytes")).is_none_or(|most| most != "0")
     }
 
+    /// Bytes of its logical blocks: what it writes as a whole.
+    pub(crate) fn block_bytes(&self) -> Option<u64> {
+        text(self.disk.join("queue/logical_block_size"))?.parse().ok()
+    }
+
     /// What the kernel says about whether it rotates; also true of many virtual disks, whatever is behind them.
     pub(crate) fn rotates(&self) -> Option<bool> {
         text(self.disk.join("queue/rotational")).map(|rotates| rotates != "0")

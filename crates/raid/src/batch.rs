@@ -374,8 +374,8 @@ fn write(site: Site<'_>, blocks: &[(usize, u64, &[u8])]) -> Vec<(usize, io::Erro
     if let Some((_, pool)) = site.together.filter(|_| !one) {
         let runs = blocks.chunk_by(follows);
         let run = |run: &[(usize, u64, &[u8])]| {
-            let content = run.iter().flat_map(|(.., block)| block.iter().copied()).collect();
-            (run[0].0, site.layout.data_start + run[0].1, Arc::new(content))
+            let content: Vec<u8> = run.iter().flat_map(|(.., block)| block.iter().copied()).collect();
+            (run[0].0, site.layout.data_start + run[0].1, content.into())
         };
         let done = Writes::to(site.members, runs.map(run).collect()).run(pool);
         return done.into_iter().filter_map(|(slot, done)| Some((slot, done.err()?))).collect();

@@ -10,7 +10,6 @@
 //! Must not depend on: which blocks a request changes.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use crate::Error;
 use crate::content::{Content, Staged};
@@ -213,7 +212,7 @@ impl Group {
         let Some(member) = &mut self.members[usize::from(slot)] else { return };
         let at = Position { group: self.superblock.group, slot, epoch: self.epoch, ordinal: member.ordinal };
         let head = head(&at, &part.iter().map(|c| &c[..]).collect::<Vec<_>>());
-        part.insert(0, Arc::new(head));
+        part.insert(0, head.into());
         let block = JOURNAL + member.journal_at;
         member.journal_at += part.len() as u64;
         member.ordinal += 1;

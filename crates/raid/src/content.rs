@@ -3,12 +3,13 @@
 //! Must not depend on: anything of a group.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+
+use bytes::Bytes;
 
 use crate::journal::Change;
 
-/// The content of a block. What waits to be written to several places, or by another thread, shares it.
-pub(crate) type Content = Arc<Vec<u8>>;
+/// The content of a block. What waits to be written to several places, or by another thread, shares it; it may be a part of the data of a request.
+pub(crate) type Content = Bytes;
 
 /// A change with its content; none: it only sets the checksum. The checksum of content is set when the change is appended.
 pub(crate) type Staged = (Change, Option<Content>);

@@ -172,6 +172,8 @@ impl Group {
             buffers: Vec::new(),
             recording: Duration::ZERO,
             once_rows: crate::once::LEAST,
+            shared: Vec::new(),
+            gathers: (crate::pipeline::GATHERED, crate::pipeline::GATHERS),
             thin: Thin::default(),
             piece_log,
             #[cfg(test)]

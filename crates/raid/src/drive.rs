@@ -114,6 +114,12 @@ impl Shared {
     pub(crate) fn waiting(&self) -> usize {
         self.flow.waiting()
     }
+
+    /// How many changes are collected and not staged.
+    #[cfg(test)]
+    pub(crate) fn coming(&self) -> usize {
+        self.flow.coming()
+    }
 }
 
 /// A virtual drive that several threads use at once. All positions are bytes from its start.
@@ -199,7 +205,7 @@ impl VirtualDrive {
     /// # Errors
     /// As [`Group::write`]; [`Error::NoSpace`] and [`Error::Damaged`] if it is thin.
     pub fn write(&self, at: u64, data: Vec<u8>) -> Result<(), Error> {
-        self.shared.flow.change(Change { volume: self.volume.clone(), at, what: What::Write(data) })
+        self.shared.flow.change(Change { volume: self.volume.clone(), at, what: What::Write(data.into()) })
     }
 
     /// Makes a range read as zeros; whole rows give their space back, and of a thin one whole pieces (1 MiB) their room.

@@ -16,6 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -27,20 +28,27 @@ use crate::merge::{Merged, merged};
 use crate::pipeline::{Fits, Putting};
 use crate::pool::Pool;
 use crate::prefetch::Places;
-use crate::queue::{Asked, Change, Queue, Results, State};
+use crate::queue::{Asked, Change, Queue, Results, State, What};
 use crate::superblock::Volume;
 use crate::write::Request;
+
+/// Data of requests of so many bytes is not copied: to copy a few blocks costs less than to look for them.
+const SHARED: usize = 64 << 10;
 
 /// See the module.
 pub(crate) struct Flow {
     group: Mutex<Group>,
     /// Something that was under way has ended; with the lock of the group.
     progress: Condvar,
+    /// The journals need not wait for batches that are being read for; with the lock of the group.
+    gathered: Condvar,
     queue: Mutex<Queue>,
     /// The leader may be able to collect its batch; with the lock of the queue.
     collect: Condvar,
     /// Batches that are staged and not answered, by number.
     staged: Mutex<BTreeMap<u64, Results>>,
+    /// Requests of batches that are collected and not staged.
+    coming: AtomicUsize,
 }
 
 /// A turn. Its end lets the next one begin.
@@ -67,11 +75,19 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// A batch that is collected and not staged yet.
-struct Reading<'a>(&'a Flow);
+/// A batch of so many requests that is collected and not staged yet.
+struct Reading<'a>(&'a Flow, usize);
+
+impl<'a> Reading<'a> {
+    fn new(flow: &'a Flow, batch: &[Arc<Asked>]) -> Reading<'a> {
+        flow.coming.fetch_add(batch.len(), Ordering::Relaxed);
+        Reading(flow, batch.len())
+    }
+}
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
+        self.0.coming.fetch_sub(self.1, Ordering::Relaxed);
         self.0.queue.lock().reading -= 1;
         self.0.collect.notify_one();
     }
@@ -79,13 +95,15 @@ impl Drop for Reading<'_> {
 
 impl Flow {
     pub(crate) fn new(group: Group) -> Arc<Flow> {
-        let queue = Queue::new(group.waits());
+        let queue = Queue::new(group.waits(), group.superblock.intents);
         Arc::new(Flow {
             group: Mutex::new(group),
             progress: Condvar::new(),
+            gathered: Condvar::new(),
             queue: Mutex::new(queue),
             collect: Condvar::new(),
             staged: Mutex::default(),
+            coming: AtomicUsize::new(0),
         })
     }
 
@@ -100,24 +118,40 @@ impl Flow {
     }
 
     /// Runs `work` with the group while nothing is under way.
-    pub(crate) fn alone<T>(&self, work: impl FnOnce(&mut Group) -> T) -> T {
+    pub(crate) fn alone<T>(self: &Arc<Flow>, work: impl FnOnce(&mut Group) -> T) -> T {
         let turn = self.turn(true);
         turn.wait();
         let mut group = self.in_hand();
         self.until_idle(&mut group.group);
         let done = work(&mut group);
-        let waits = group.waits();
+        let (waits, once) = (group.waits(), group.superblock.intents);
         drop(group);
-        self.queue.lock().waits = waits;
+        let mut queue = self.queue.lock();
+        (queue.waits, queue.once) = (waits, once);
         done
     }
 
-    fn until_idle(&self, group: &mut MutexGuard<'_, Group>) {
-        self.progress.wait_while(group, |group| !group.is_idle());
+    fn until_idle(self: &Arc<Flow>, group: &mut MutexGuard<'_, Group>) {
+        self.hurry(group, |group| !group.is_idle());
+    }
+
+    /// Waits while it is so, and lets the journals wait for nothing meanwhile.
+    fn hurry(self: &Arc<Flow>, group: &mut MutexGuard<'_, Group>, waits: impl Fn(&Group) -> bool) {
+        if !waits(group) {
+            return;
+        }
+        group.under_way.hurried += 1;
+        self.gathered.notify_all();
+        if group.wants_journal() {
+            let pool = group.pool.clone();
+            MutexGuard::unlocked(group, || self.spawn_journal(&pool));
+        }
+        self.progress.wait_while(group, |group| waits(group));
+        group.under_way.hurried -= 1;
     }
 
     /// Waits until nothing is under way.
-    pub(crate) fn end(&self) {
+    pub(crate) fn end(self: &Arc<Flow>) {
         self.until_idle(&mut self.group.lock());
     }
 
@@ -156,7 +190,7 @@ impl Flow {
             self.collect.wait_while(&mut queue, |queue| !queue.may_collect(since));
             let batch = queue.collect();
             drop(queue);
-            let reading = Reading(self);
+            let reading = Reading::new(self, &batch);
             self.guarded(&batch, || self.in_steps(&batch, reading));
             return;
         }
@@ -164,15 +198,32 @@ impl Flow {
         let turn = self.turn(false);
         turn.wait();
         let mut group = self.in_hand();
-        self.until_idle(&mut group.group);
+        if group.superblock.intents {
+            self.progress.wait_while(&mut group.group, |group| group.is_full());
+        } else {
+            self.until_idle(&mut group.group);
+        }
         // What came while others had the group is in the batch too.
         let batch = self.queue.lock().collect();
-        let _reading = Reading(self);
-        self.guarded(&batch, || {
-            let results = execute(&mut group, &batch);
-            drop(group);
-            self.answer(results);
-        });
+        let reading = Reading::new(self, &batch);
+        self.guarded(&batch, || self.at_once(&batch, group, (turn, reading)));
+    }
+
+    /// Executes a batch as a whole, but lets rows that are written once go in place while the next batch is staged.
+    fn at_once(self: &Arc<Flow>, batch: &[Arc<Asked>], mut group: InHand<'_>, turn: (Turn<'_>, Reading<'_>)) {
+        let bytes = batch.iter().map(|asked| asked.change.len()).sum();
+        if group.may_write_once(bytes) && self.fits_soon(&mut group, batch) == Fits::Once {
+            self.stage(&mut group, batch);
+            drop(turn);
+            if self.go_on(group).is_some() {
+                self.journal();
+            }
+            return;
+        }
+        self.until_idle(&mut group.group);
+        let results = execute(&mut group, batch);
+        drop(group);
+        self.answer(results);
         drop(turn);
     }
 
@@ -205,14 +256,7 @@ impl Flow {
         drop(group);
         let (_, old) = self.read(batch, Some(places), old, false);
         let mut group = self.in_hand();
-        let mut fits = self.fits(&mut group, batch);
-        if fits != Fits::Yes {
-            self.until_idle(&mut group.group);
-            if fits == Fits::WithRoom && group.running().is_ok() && group.checkpoint().is_ok() {
-                fits = self.fits(&mut group, batch);
-            }
-        }
-        if fits != Fits::Yes {
+        if !self.fits_soon(&mut group, batch).is_staged() {
             let results = execute(&mut group, batch);
             drop(group);
             self.answer(results);
@@ -220,15 +264,49 @@ impl Flow {
             return;
         }
         group.old = old;
-        let number = group.open_batch();
-        let results = apply_all(&mut group, batch, |group, requests, _| group.stage_all(requests));
-        group.old.clear();
-        group.close_batch();
-        self.staged.lock().insert(number, results);
+        self.stage(&mut group, batch);
         drop((turn, reading));
         if self.go_on(group).is_some() {
             self.journal();
         }
+    }
+
+    /// Stages a batch.
+    fn stage(&self, group: &mut Group, batch: &[Arc<Asked>]) {
+        let number = group.open_batch();
+        share(group, batch);
+        let results = apply_all(group, batch, |group, requests, _| group.stage_all(requests));
+        group.shared.clear();
+        group.old.clear();
+        group.close_batch();
+        self.staged.lock().insert(number, results);
+    }
+
+    /// Takes what is staged to the journals when it has waited for others for so long that it should not any more.
+    fn gather(self: &Arc<Flow>) {
+        let mut group = self.group.lock();
+        let late = loop {
+            let (durable, longest) = (group.durable(), group.gathers.1);
+            let late = self.gathered.wait_for(&mut group, longest).timed_out();
+            let gathers = self.gathers(&group);
+            if late && gathers && group.durable() == durable {
+                break true;
+            }
+            // While a request to the journals is under way, others may come to wait behind it.
+            if !gathers && (!late || !group.under_way.journaling) {
+                break false;
+            }
+        };
+        group.under_way.gathering = false;
+        drop(group);
+        if late {
+            self.journal();
+        }
+    }
+
+    /// Whether the next request to the journals should wait for batches that are being read for.
+    fn gathers(&self, group: &Group) -> bool {
+        group.wants_journal() && group.may_gather(self.coming.load(Ordering::Relaxed))
     }
 
     /// Reads what a batch needs and is not here; in turn with others, if so.
@@ -253,6 +331,18 @@ impl Flow {
         }
         let old = group.take_fetched(fetch);
         (places, old)
+    }
+
+    /// Whether a batch can be staged, at the latest when nothing is under way any more: else nothing is.
+    fn fits_soon(self: &Arc<Flow>, group: &mut InHand<'_>, batch: &[Arc<Asked>]) -> Fits {
+        let mut fits = self.fits(group, batch);
+        if !fits.is_staged() {
+            self.until_idle(&mut group.group);
+            if fits == Fits::WithRoom && group.running().is_ok() && group.checkpoint().is_ok() {
+                fits = self.fits(group, batch);
+            }
+        }
+        fits
     }
 
     fn fits(&self, group: &mut Group, batch: &[Arc<Asked>]) -> Fits {
@@ -306,7 +396,7 @@ impl Flow {
         journal.then_some(pool)
     }
 
-    fn next_puts(&self, mut group: InHand<'_>) -> (Vec<Putting>, Arc<Pool>, bool) {
+    fn next_puts(self: &Arc<Flow>, mut group: InHand<'_>) -> (Vec<Putting>, Arc<Pool>, bool) {
         let mut puts = Vec::new();
         for slot in group.can_put() {
             while let Some(putting) = group.begin_put(slot) {
@@ -314,9 +404,15 @@ impl Flow {
             }
         }
         self.settle_accounts(&mut group);
-        let (pool, journal) = (group.pool.clone(), group.wants_journal());
+        let (pool, gathers) = (group.pool.clone(), self.gathers(&group));
+        let journal = group.wants_journal() && !gathers;
+        let begins = gathers && !std::mem::replace(&mut group.under_way.gathering, true);
         drop(group);
         self.progress.notify_all();
+        if begins {
+            let me = self.clone();
+            pool.spawn(Box::new(move || me.guarded(&[], || me.gather())));
+        }
         (puts, pool, journal)
     }
 
@@ -380,6 +476,12 @@ impl Flow {
         self.collect.notify_one();
     }
 
+    /// How many changes are collected and not staged.
+    #[cfg(test)]
+    pub(crate) fn coming(&self) -> usize {
+        self.coming.load(Ordering::Relaxed)
+    }
+
     /// How many changes wait.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
@@ -387,11 +489,22 @@ impl Flow {
     }
 }
 
+/// Lets the group keep parts of long writes instead of copies.
+fn share(group: &mut Group, batch: &[Arc<Asked>]) {
+    let data = |asked: &Arc<Asked>| match &asked.change.what {
+        What::Write(data) if data.len() >= SHARED => Some(data.clone()),
+        _ => None,
+    };
+    group.shared = batch.iter().filter_map(data).collect();
+}
+
 /// Executes a batch as a whole: thin virtual drives get room before, and what they do not need any more is taken back afterwards.
 fn execute(group: &mut Group, batch: &[Arc<Asked>]) -> Results {
     let writes = thin_writes(group, batch);
     let refused = if writes.is_empty() { BTreeMap::new() } else { group.give_room(&writes) };
+    share(group, batch);
     let mut results = apply_all(group, batch, |group, requests, _| group.apply(requests));
+    group.shared.clear();
     #[cfg(test)]
     group.write_late();
     for (number, error) in refused {
@@ -465,7 +578,7 @@ fn apply_all(
             }
         }
     }
-    let merged = merged(&requests);
+    let merged = merged(&requests, group.stripe_bytes());
     let all: Vec<Request<'_>> = merged.iter().map(Merged::request).collect();
     let mut again: Vec<usize> = Vec::new();
     for (merged, result) in merged.iter().zip(apply(group, &all, true)) {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_erasure::Code;
+use bytes::Bytes;
 
 use crate::Error;
 use crate::bitmap::Bitmap;
@@ -198,6 +199,10 @@ pub struct Group {
     pub(crate) recording: Duration,
     /// Rows that a request has to write whole for them to be written once.
     pub(crate) once_rows: usize,
+    /// Memory of the requests that are being staged, which content may be a part of.
+    pub(crate) shared: Vec<Bytes>,
+    /// Blocks of a member for which a request to the journals waits while they are read for, and how long; tests have others.
+    pub(crate) gathers: (usize, Duration),
     /// Thin virtual drives, and blocks of a piece of them as a power of two.
     pub(crate) thin: Thin,
     pub(crate) piece_log: u8,
@@ -206,6 +211,12 @@ pub struct Group {
 }
 
 impl Group {
+    /// Bytes of data of a stripe.
+    pub(crate) fn stripe_bytes(&self) -> u64 {
+        let g = self.geometry();
+        g.strip_blocks * g.k as u64 * BLOCK as u64
+    }
+
     /// The shape of the group; of one that grows, that which it had until now.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
@@ -398,7 +409,7 @@ impl Group {
             self.new_epoch()?;
         }
         let pages = self.pages.drain(&self.superblock.group.clone()).into_iter();
-        let pages: Vec<Put> = pages.map(|(slot, number, bytes)| (slot, number, Arc::new(bytes))).collect();
+        let pages: Vec<Put> = pages.map(|(slot, number, bytes)| (slot, number, bytes.into())).collect();
         for copy in 0..2 {
             let place = |number| self.layout.page(number, copy);
             let blocks = pages.iter().map(|(slot, number, bytes)| (*slot, place(*number), bytes.clone()));
@@ -442,7 +453,7 @@ impl Group {
             (member.epoch, member.head_place) = (self.epoch, 1 - member.head_place);
             (member.journal_at, member.ordinal) = (0, 0);
             let head = crate::journal::encode_head(&self.superblock.group, slot as u16, self.epoch);
-            heads.push((slot, crate::layout::HEADS + member.head_place, Arc::new(head)));
+            heads.push((slot, crate::layout::HEADS + member.head_place, head.into()));
         }
         self.write_all(heads, "write the head of the journal");
         self.flush_members()

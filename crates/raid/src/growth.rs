@@ -15,12 +15,11 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::Arc;
 
 use ashlar_erasure::Code;
 
 use crate::Error;
-use crate::content::Staged;
+use crate::content::{Content, Staged};
 use crate::create::MAX_MEMBERS;
 use crate::domain::{Named, all_apart};
 use crate::geometry::{BLOCK, Geometry, Level, Place, declustered_does_not_grow};
@@ -304,7 +303,7 @@ impl Group {
             let content = if holes { None } else { Some(self.new_content(to, &blocks)?) };
             let mut content = content.map(Vec::into_iter);
             for slot in to.slots(set, row) {
-                let content = content.as_mut().map(|c| Arc::new(c.next().unwrap_or_default()));
+                let content = content.as_mut().map(|c| Content::from(c.next().unwrap_or_default()));
                 if !self.up(slot, row) || content.is_none() && self.sum(slot, row) == UNWRITTEN {
                     continue;
                 }

@@ -155,6 +155,10 @@ impl Medium for DiskFile {
     fn discard(&self, at: u64, len: u64) -> io::Result<()> {
         self.punch_hole(at, len).map(drop)
     }
+
+    fn is_atomic(&self) -> bool {
+        DiskFile::is_atomic(self)
+    }
 }
 
 /// Shared with whoever has claimed the device: it stays the same one as long as that lasts.

@@ -43,7 +43,12 @@ type Rows = BTreeMap<(u32, u64), Vec<(usize, usize)>>;
 impl Group {
     /// Whether intents may be written, as far as members and policy are concerned.
     pub(crate) fn may_have_intents(&self) -> bool {
-        self.journaled() && self.waits() && self.members.iter().flatten().all(|m| m.medium().is_atomic())
+        self.journaled() && self.members.iter().flatten().all(|m| m.medium().is_atomic())
+    }
+
+    /// Whether a batch of so many bytes may have rows that are written once.
+    pub(crate) fn may_write_once(&self, bytes: u64) -> bool {
+        self.superblock.intents && bytes >= (self.once_rows * self.geometry().k * BLOCK) as u64
     }
 
     /// Whether the whole rows of a request that changes these are written once.

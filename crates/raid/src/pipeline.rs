@@ -18,6 +18,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::Error;
 use crate::commit::{MAX_DIRTY, RESERVE};
@@ -37,6 +38,10 @@ const PUTS: usize = 4;
 /// Blocks of one of them, at most, and ranges that they lie in: those behind it do not wait for long.
 const PUT: usize = 512;
 const RANGES: usize = 4;
+/// Blocks of a member for which one request to its journal is worth waiting, where so many are about to be staged.
+pub(crate) const GATHERED: usize = 16;
+/// How long a staged batch waits for others, at most.
+pub(crate) const GATHERS: Duration = Duration::from_millis(20);
 /// Durable blocks that are not in place, from which on no further batch is staged.
 const BACKLOG: usize = 2048;
 
@@ -44,10 +49,19 @@ const BACKLOG: usize = 2048;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fits {
     Yes,
+    /// Yes, and it has whole rows that are written once.
+    Once,
     /// After a checkpoint.
     WithRoom,
     /// It needs steps of its own between its blocks.
     Alone,
+}
+
+impl Fits {
+    /// Whether it can be staged now.
+    pub(crate) fn is_staged(self) -> bool {
+        matches!(self, Fits::Yes | Fits::Once)
+    }
 }
 
 /// Staged batches on their way to the journals.
@@ -150,6 +164,16 @@ impl Group {
         !u.journaling && (!u.unflushed.is_empty() || busy < self.members.len() && self.has_staged())
     }
 
+    /// Whether a request to the journals should wait for batches that are being read for, of so many requests in all: with them it has
+    /// [`Group::gathers`] blocks for each member, and without them it has not. Fewer requests to the journals are needed then.
+    pub(crate) fn may_gather(&self, coming: usize) -> bool {
+        let u = &self.under_way;
+        let staged: usize = u.changes.iter().map(|(_, places)| places.len()).sum();
+        let all = staged + coming * (1 + self.geometry().m);
+        let most = self.gathers.0 * self.members.len();
+        u.hurried == 0 && u.unflushed.is_empty() && all >= most / 2 && staged < most.min(all / 2)
+    }
+
     /// Batches that can be answered since the last call.
     pub(crate) fn take_finished(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.under_way.finished)
@@ -164,7 +188,7 @@ impl Group {
             return Fits::Alone;
         }
         let mut blocks = vec![self.under_way.once.values().map(|o| o.reserved).sum(); self.members.len()];
-        let mut heads = 0;
+        let (mut heads, mut any_once) = (0, false);
         for request in requests {
             let Request::Write { at, data } = request else { continue };
             if data.is_empty() || self.check_range(*at, data.len() as u64).is_err() {
@@ -174,6 +198,7 @@ impl Group {
             let mut changes = 0;
             let rows = self.rows_of(first, end - first);
             let once = self.writes_once(&rows);
+            any_once |= once;
             for ((set, row), parts) in rows {
                 let g = *self.shape(row);
                 let slots = self.slots(set, row);
@@ -197,7 +222,11 @@ impl Group {
             used + times * (blocks + heads) + RESERVE <= self.layout.journal_blocks
         };
         let has_room = !self.journaled() || self.members.iter().zip(blocks).all(room);
-        if has_room && self.pages.dirty() <= MAX_DIRTY { Fits::Yes } else { Fits::WithRoom }
+        match has_room && self.pages.dirty() <= MAX_DIRTY {
+            true if any_once => Fits::Once,
+            true => Fits::Yes,
+            false => Fits::WithRoom,
+        }
     }
 
     /// Begins a batch; its number. What is staged until [`Group::close_batch`] belongs to it.

@@ -56,7 +56,7 @@ impl Fetch {
         };
         let wrong = wrong_places(&self.got);
         let right = std::mem::take(&mut self.blocks).into_iter().filter(|(place, ..)| !wrong.contains(place));
-        self.old.extend(right.map(|(place, sum, content)| (place, (sum, Arc::new(content)))));
+        self.old.extend(right.map(|(place, sum, content)| (place, (sum, content.into()))));
     }
 }
 

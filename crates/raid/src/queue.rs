@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
 use crate::Error;
@@ -21,6 +22,8 @@ use crate::write::Request;
 
 /// Bytes of a batch, about, at most.
 const BATCH: usize = 8 << 20;
+/// The same, of members that do not wait for their devices, where rows are written once.
+const BATCH_ONCE: usize = 2 << 20;
 /// Batches whose blocks are read at once, at most.
 const READING: usize = 32;
 /// Requests of such a batch that continue no other one, at most: a large one would hold up those of it that are ready, and the members have the
@@ -29,7 +32,7 @@ const ALONE: usize = 8;
 /// Ends of requests that are remembered, to see which ones continue others.
 const ENDS: usize = 64;
 /// Requests of so many bytes have whole stripes without those that follow them.
-const LONG: u64 = 512 << 10;
+pub(crate) const LONG: u64 = 512 << 10;
 
 /// A change of a virtual drive; positions are bytes from its start.
 pub(crate) struct Change {
@@ -39,7 +42,7 @@ pub(crate) struct Change {
 }
 
 pub(crate) enum What {
-    Write(Vec<u8>),
+    Write(Bytes),
     Zero(u64),
 }
 
@@ -119,12 +122,14 @@ pub(crate) struct Queue {
     ends: VecDeque<u64>,
     /// Members wait for their devices.
     pub(crate) waits: bool,
+    /// Rows may be written once.
+    pub(crate) once: bool,
 }
 
 impl Queue {
-    /// An empty one of a group whose members wait for their devices, or not.
-    pub(crate) fn new(waits: bool) -> Queue {
-        Queue { waits, ..Queue::default() }
+    /// An empty one of a group whose members wait for their devices, or not, and whose rows may be written once, or not.
+    pub(crate) fn new(waits: bool, once: bool) -> Queue {
+        Queue { waits, once, ..Queue::default() }
     }
 
     /// Adds a change.
@@ -185,7 +190,9 @@ impl Queue {
     /// The oldest requests that wait.
     pub(crate) fn collect(&mut self) -> Vec<Arc<Asked>> {
         let (mut out, mut bytes, mut alone) = (Vec::new(), 0, 0);
-        while bytes < BATCH
+        // One goes in place while the next one is staged.
+        let most = if self.once && !self.waits { BATCH_ONCE } else { BATCH };
+        while bytes < most
             && (alone < ALONE || !self.waits)
             && let Some(asked) = self.waiting.pop_front()
         {

@@ -8,6 +8,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::Error;
 use crate::content::{Content, Old};
 use crate::geometry::{BLOCK, Place};
@@ -120,7 +122,7 @@ impl ReadPlan {
                 let place = (piece.slot, row);
                 if *sum != UNWRITTEN && needed.contains(&place) && left.binary_search(&block).is_err() {
                     let from = block as usize * BLOCK;
-                    to.insert(place, (*sum, Arc::new(out[from..from + BLOCK].to_vec())));
+                    to.insert(place, (*sum, Bytes::copy_from_slice(&out[from..from + BLOCK])));
                 }
             }
         }

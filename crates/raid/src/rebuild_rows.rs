@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use ashlar_environment::time::Instant;
 use ashlar_erasure::Code;
+use bytes::Bytes;
 
 use crate::Error;
 use crate::batch::{Batch, Outcome, Site};
@@ -302,7 +303,7 @@ impl Group {
                     left.push(row);
                 } else {
                     changes.push((row, new));
-                    puts.push((work.slot, self.layout.data_start + row, Arc::new(block.to_vec())));
+                    puts.push((work.slot, self.layout.data_start + row, Bytes::copy_from_slice(block)));
                 }
             }
         }

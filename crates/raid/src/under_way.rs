@@ -41,6 +41,10 @@ pub(crate) struct UnderWay {
     /// Batches with such rows, which are in place; those of them whose rows are durable, too.
     pub(crate) unflushed: Vec<u64>,
     pub(crate) flushed: Vec<u64>,
+    /// Threads that wait until more is done: the journals wait for nothing meanwhile.
+    pub(crate) hurried: usize,
+    /// A thread waits until enough is staged for a request to the journals.
+    pub(crate) gathering: bool,
     /// Batches that can be answered.
     pub(crate) finished: Vec<u64>,
 }

@@ -11,7 +11,8 @@
 //! Must not depend on: threads, who asks.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+
+use bytes::Bytes;
 
 use crate::Error;
 use crate::content::{Content, Staged};
@@ -154,33 +155,34 @@ impl Group {
         let mut once: Vec<WholeRow> = Vec::new();
         let rows = self.rows_of(first, (data.len() / BLOCK) as u64);
         let writes_once = self.is_open() && self.writes_once(&rows);
+        let near = self.has_near(&rows);
         for ((set, row), parts) in rows {
             let whole = parts.len() == self.shape(row).k;
             let slots = self.slots(set, row);
-            let in_place =
-                |me: &Group| slots.iter().any(|s| me.overlay.get(&(*s, row)).is_some_and(|b| b.in_place));
-            let unwritten = |me: &Group| slots.iter().any(|s| me.discarded.contains(&(*s, row)));
+            let in_place = |me: &Group| {
+                near && slots.iter().any(|s| me.overlay.get(&(*s, row)).is_some_and(|b| b.in_place))
+            };
+            let unwritten = |me: &Group| near && slots.iter().any(|s| me.discarded.contains(&(*s, row)));
             if in_place(self) || whole && unwritten(self) {
                 self.append(std::mem::take(&mut entry))?;
                 self.commit()?;
             }
             let new: Vec<(usize, &[u8])> =
                 parts.iter().map(|(role, i)| (*role, &data[i * BLOCK..(i + 1) * BLOCK])).collect();
-            if self.is_written_once(&slots, row) {
+            if near && self.is_written_once(&slots, row) {
                 // By a request of the same batch.
                 self.journal_content(&[(set, row)]);
             }
-            let covered = |me: &Group| slots.iter().any(|s| me.overlay.contains_key(&(*s, row)));
+            let covered = |me: &Group| near && slots.iter().any(|s| me.overlay.contains_key(&(*s, row)));
             if writes_once && whole && !covered(self) {
                 let blocks = self.compose(set, row, &new)?;
-                let blocks = blocks.into_iter().map(|(change, content)| (change, Arc::new(content)));
-                once.push(WholeRow { set, row, blocks: blocks.collect() });
+                once.push(WholeRow { set, row, blocks });
                 continue;
             }
             let fresh = whole && self.journaled() && self.is_unwritten(&slots, row);
             let changed = self.compose(set, row, &new)?;
             if fresh {
-                at_once.extend(changed.into_iter().map(|(change, content)| (change, Arc::new(content))));
+                at_once.extend(changed);
                 if at_once.len() >= MAX_CHANGES {
                     self.write_fresh(std::mem::take(&mut at_once))?;
                 }
@@ -189,7 +191,7 @@ impl Group {
             if entry.len() + changed.len() > MAX_CHANGES {
                 self.append(std::mem::take(&mut entry))?;
             }
-            entry.extend(changed.into_iter().map(|(change, content)| (change, Some(Arc::new(content)))));
+            entry.extend(changed.into_iter().map(|(change, content)| (change, Some(content))));
         }
         self.append(entry)?;
         self.append_intents(once);
@@ -203,15 +205,40 @@ impl Group {
         })
     }
 
+    /// Whether a batch, or what is staged, has blocks between the first and the last one of these rows.
+    fn has_near(&self, rows: &BTreeMap<(u32, u64), Vec<(usize, usize)>>) -> bool {
+        let numbers = || rows.keys().map(|(_, row)| *row);
+        let (Some(first), Some(last)) = (numbers().min(), numbers().max()) else { return false };
+        (0..self.members.len()).any(|slot| {
+            let rows = (slot, first)..=(slot, last);
+            self.overlay.range(rows.clone()).next().is_some() || self.discarded.range(rows).next().is_some()
+        })
+    }
+
+    /// Data of a request as content: a part of the request's memory if that is shared, else a copy.
+    fn content_of(&self, data: &[u8]) -> Content {
+        let range = data.as_ptr_range();
+        let has = |whole: &&Bytes| {
+            let whole = whole.as_ptr_range();
+            whole.start <= range.start && range.end <= whole.end
+        };
+        self.shared
+            .iter()
+            .find(has)
+            .map_or_else(|| Bytes::copy_from_slice(data), |whole| whole.slice_ref(data))
+    }
+
     /// The new blocks of a row, for all members that are in service for it; without checksums.
     fn compose(
         &mut self,
         set: u32,
         row: u64,
         new: &[(usize, &[u8])],
-    ) -> Result<Vec<(Change, Vec<u8>)>, Error> {
+    ) -> Result<Vec<(Change, Content)>, Error> {
         let parity = self.new_parity(set, row, new)?;
-        let blocks = new.iter().map(|(role, data)| (*role, data.to_vec())).chain(parity);
+        let data: Vec<(usize, Content)> =
+            new.iter().map(|(role, data)| (*role, self.content_of(data))).collect();
+        let blocks = data.into_iter().chain(parity.into_iter().map(|(role, block)| (role, block.into())));
         let mut out = Vec::new();
         for (role, content) in blocks {
             let slot = self.slot(&Place { set, row, role });
@@ -240,7 +267,7 @@ impl Group {
         let (others, changed) = self.either(row, &roles, &parity);
         let code = self.code(row).clone();
         let mut made = vec![vec![0; BLOCK]; n - k];
-        if self.reads(set, row, &others) <= self.reads(set, row, &changed) {
+        if others.is_empty() || self.reads(set, row, &others) <= self.reads(set, row, &changed) {
             let old = self.gather(set, row, &others)?;
             let mut data: Vec<&[u8]> = vec![&[]; k];
             new.iter().for_each(|(role, content)| data[*role] = content);

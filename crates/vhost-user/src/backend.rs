@@ -36,8 +36,9 @@ pub(crate) const RINGS: usize = 16;
 pub(crate) const RING_SIZE: usize = 1024;
 /// Threads that execute the requests of one connection.
 const WORKERS: usize = 16;
-/// Descriptors of one request, at most, beside those of header and status.
-const SEGMENTS: u32 = 126;
+/// Descriptors of one request, at most, beside those of header and status: requests of 1 MiB, of pages that lie anywhere, are not divided. More than
+/// a short ring has come in indirect descriptors.
+const SEGMENTS: u32 = 510;
 /// The most sectors in one range to discard or to write zeros: the work of a request is bounded.
 const MOST_SECTORS: u32 = (256 << 20) / SECTOR as u32;
 /// Bytes of the configuration space that the features here need.

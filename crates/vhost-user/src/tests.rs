@@ -300,7 +300,7 @@ fn config_describes_the_device() {
     let (_, config) = guest.frontend.get_config(0, 60, VhostUserConfigFlags::empty(), &[0; 60]).unwrap();
     let word = |at: usize| u32::from_le_bytes(config[at..at + 4].try_into().unwrap());
     assert_eq!(u64::from_le_bytes(config[..8].try_into().unwrap()), 3 * MIB / 512);
-    assert_eq!((word(12), word(20), config[24], word(28), config[34]), (126, 512, 3, 8, 16));
+    assert_eq!((word(12), word(20), config[24], word(28), config[34]), (510, 512, 3, 8, 16));
     assert_eq!(
         (word(36), word(40), word(44), word(48), word(52), config[56]),
         (524_288, 16, 8, 524_288, 16, 1)

@@ -234,15 +234,27 @@ fn power_cut_while_threads_write_and_blocks_go_to_a_spare_and_back() {
 
 #[test]
 fn power_cut_while_threads_write_whole_stripes_once() {
-    for (seed, how) in [(21, How::Submitted), (22, How::OnThreads), (23, How::Submitted)] {
+    for (seed, how) in [
+        (21, How::Submitted),
+        (22, How::OnThreads),
+        (23, How::Submitted),
+        (31, How::InTurn),
+        (32, How::InTurn),
+    ] {
         threads_over(Level::Raid5, 4, (how, true), Meanwhile::Nothing, seed);
     }
-    for (seed, how) in
-        [(24, How::Submitted), (25, How::Submitted), (26, How::OnThreads), (27, How::OnThreads)]
-    {
+    for (seed, how) in [
+        (24, How::Submitted),
+        (25, How::Submitted),
+        (26, How::OnThreads),
+        (27, How::OnThreads),
+        (33, How::InTurn),
+        (34, How::InTurn),
+    ] {
         threads_over(Level::Raid5, 4, (how, true), Meanwhile::AMemberFails, seed);
     }
     threads_over(Level::Raid5, 4, (How::Submitted, true), Meanwhile::AMemberIsRebuilt, 28);
+    threads_over(Level::Raid5, 4, (How::InTurn, true), Meanwhile::AMemberIsRebuilt, 35);
     threads_over(SIX, 7, (How::Submitted, true), Meanwhile::BlocksGoToASpare, 29);
     threads_over(SIX, 7, (How::OnThreads, true), Meanwhile::BlocksComeBack, 30);
 }

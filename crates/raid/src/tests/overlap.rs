@@ -19,6 +19,8 @@ struct Held {
     /// Writes that are let through before others wait; none: all.
     writes: Option<usize>,
     flushes: Option<usize>,
+    /// Members whose reads wait.
+    reads_of: &'static [usize],
     /// Requests that wait, and those that have come, of each kind.
     waiting: usize,
     reads: usize,
@@ -31,7 +33,7 @@ struct Gate {
 }
 
 impl Gate {
-    fn pass(&self, operation: Operation) {
+    fn pass(&self, member: usize, operation: Operation) {
         let mut held = self.held.lock();
         held.reads += usize::from(operation == Operation::Read);
         self.changed.notify_all();
@@ -40,6 +42,7 @@ impl Gate {
             let left = match operation {
                 Operation::Write => &mut held.writes,
                 Operation::Sync => &mut held.flushes,
+                Operation::Read => return held.reads_of.contains(&member),
                 _ => return false,
             };
             match left {
@@ -71,10 +74,18 @@ impl Gate {
 
 /// RAID 5 of four members that wait, with content in every block.
 fn group(policy: Policy) -> (Rig, Arc<Shared>, VirtualDrive, Arc<Gate>) {
+    group_that_gathers(policy, (crate::pipeline::GATHERED, LIMIT))
+}
+
+/// The same; a request to the journals waits for so many blocks per member, and so long.
+fn group_that_gathers(
+    policy: Policy,
+    gathers: (usize, Duration),
+) -> (Rig, Arc<Shared>, VirtualDrive, Arc<Gate>) {
     let (rig, gate) = (Rig::new(4), Arc::new(Gate::default()));
     let device = |i| {
         let gate = gate.clone();
-        let before = move |operation| gate.pass(operation);
+        let before = move |operation| gate.pass(i, operation);
         Device { medium: Box::new(Watched { file: rig.file(i), waits: true, before }), name: name(i) }
     };
     let (level, strip, journal) = (Level::Raid5, 4096, 256 * B);
@@ -84,6 +95,7 @@ fn group(policy: Policy) -> (Rig, Arc<Shared>, VirtualDrive, Arc<Gate>) {
     group.write(0, &all).unwrap();
     group.checkpoint().unwrap();
     group.create_volume("v", None).unwrap();
+    group.gathers = gathers;
     let shared = Shared::new(group);
     let drive = shared.volume("v").unwrap();
     (rig, shared, drive, gate)
@@ -177,8 +189,9 @@ fn without_a_journal_answers_wait_for_their_blocks() {
 /// Writes of one block, one after the other, while older contents of it are still on their way in place: the last one stays.
 #[test]
 fn the_last_write_of_a_block_stays() {
-    for policy in [Policy::Journal, Policy::None] {
-        let (rig, shared, drive, _gate) = group(policy);
+    // With threads enough that the journals wait for some of them, too.
+    for (policy, gathers) in [(Policy::Journal, 16), (Policy::Journal, 1), (Policy::None, 16)] {
+        let (rig, shared, drive, _gate) = group_that_gathers(policy, (gathers, LIMIT));
         std::thread::scope(|scope| {
             for writer in 0..6u64 {
                 let drive = &drive;
@@ -203,4 +216,56 @@ fn the_last_write_of_a_block_stays() {
         assert_eq!(group.check(0, u64::MAX, crate::Repair::StopOnError).unwrap().mismatches, []);
         assert_eq!(group.counters().corrected, 0);
     }
+}
+
+/// Four writes that read from two members each: the third is staged, while the others wait for theirs.
+fn four_writes(shared: &Shared, drive: &VirtualDrive, gate: &Gate, during: impl FnOnce(&dyn Fn() -> bool)) {
+    gate.set(|held| held.reads_of = &[0, 1, 2, 3]);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> =
+            (0..4).map(|i| scope.spawn(move || drive.write(i * 9 * B, content(100 + i)).unwrap())).collect();
+        while shared.coming() < 4 {
+            std::thread::yield_now();
+        }
+        // Each reads the other data of its row: the third from the members 3 and 0, the others from 1 or 2.
+        gate.set(|held| held.reads_of = &[1, 2]);
+        while shared.coming() == 4 {
+            std::thread::yield_now();
+        }
+        during(&|| writers[2].is_finished());
+        gate.set(|held| held.reads_of = &[]);
+    });
+    for i in 0..4 {
+        assert_eq!(block(drive, i * 9), Some(100 + i));
+    }
+}
+
+/// Writes for which is being read share a request to the journals with those that are staged already.
+#[test]
+fn the_journals_wait_for_writes_that_are_read_for() {
+    let (_rig, shared, drive, gate) = group_that_gathers(Policy::Journal, (2, LIMIT));
+    four_writes(&shared, &drive, &gate, |finished| {
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(!finished());
+    });
+}
+
+/// They do not wait for long: a member that does not answer holds up only those that read from it.
+#[test]
+fn the_journals_wait_for_a_limited_time() {
+    let (_rig, shared, drive, gate) = group_that_gathers(Policy::Journal, (2, Duration::from_millis(1)));
+    four_writes(&shared, &drive, &gate, |finished| {
+        let begun = std::time::Instant::now();
+        while !finished() {
+            assert!(begun.elapsed() < LIMIT, "nothing was answered");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+}
+
+/// Nor when somebody wants the group alone.
+#[test]
+fn the_journals_do_not_wait_while_somebody_wants_the_group_alone() {
+    let (_rig, shared, drive, gate) = group_that_gathers(Policy::Journal, (2, LIMIT));
+    four_writes(&shared, &drive, &gate, |_| shared.with(|group| assert!(group.is_idle())));
 }

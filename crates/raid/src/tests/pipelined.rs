@@ -193,14 +193,14 @@ impl Driver {
             self.read_for(&mut prepared);
         }
         let mut fits = self.group.fits(&prepared.requests(), false);
-        if fits != Fits::Yes {
+        if !fits.is_staged() {
             self.drain();
             if fits == Fits::WithRoom {
                 self.group.checkpoint().unwrap();
                 fits = self.group.fits(&prepared.requests(), false);
             }
         }
-        let batch = if fits == Fits::Yes {
+        let batch = if fits.is_staged() {
             self.group.old = std::mem::take(&mut prepared.old);
             let number = self.group.open_batch();
             let results = self.group.stage_all(&prepared.requests());

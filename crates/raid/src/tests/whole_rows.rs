@@ -9,7 +9,7 @@ use super::crash::{State, allowed, images, levels};
 use super::pipelined::{Life, is_found_in, life, live};
 use super::rig::*;
 use crate::group::{Mutant, OPENED_WITH};
-use crate::{Error, Group, Level};
+use crate::{Error, Group, Level, Policy, Shared};
 
 thread_local! {
     /// Batches with rows that were written once, of all lives of a test.
@@ -117,4 +117,24 @@ fn mutants_are_found_among_rows_that_are_written_once() {
     is_found_in(Mutant::OnceShared, State::Optimal, 40, true);
     is_found_in(Mutant::RecordedWhileWrittenOnce, State::Failing, 60, true);
     is_found_in(Mutant::OnceThoughDegraded, State::Failing, 60, true);
+}
+
+/// Files that are written as a whole too: one block of each journal has the intent.
+#[test]
+fn whole_rows_of_members_that_do_not_wait_are_written_once() {
+    for (atomic, blocks) in [(true, 1), (false, 5)] {
+        let rig = Rig { atomic, ..Rig::new(4) };
+        let mut group = rig.create(Level::Raid5, 8192, Policy::Journal, 4);
+        group.once_rows = 1;
+        group.create_volume("v", None).unwrap();
+        let shared = Shared::new(group);
+        let drive = shared.volume("v").unwrap();
+        let write = |from: u64| drive.write(0, (from..from + 12).flat_map(content).collect()).unwrap();
+        write(1);
+        let used = || shared.with(|g| g.members.iter().flatten().map(|m| m.journal_at).sum::<u64>());
+        let before = used();
+        write(100);
+        assert_eq!(used() - before, 4 * blocks);
+        assert_eq!(shared.with(identities)[..12], (100..112).map(Some).collect::<Vec<_>>());
+    }
 }
