@@ -38,8 +38,8 @@ const PUTS: usize = 4;
 /// Blocks of one of them, at most, and ranges that they lie in: those behind it do not wait for long.
 const PUT: usize = 512;
 const RANGES: usize = 4;
-/// Blocks of a member for which one request to its journal is worth waiting, where so many are about to be staged.
-pub(crate) const GATHERED: usize = 16;
+/// Blocks of a member for which one request to its journal waits, at most.
+pub(crate) const GATHERED: usize = 32;
 /// How long a staged batch waits for others, at most.
 pub(crate) const GATHERS: Duration = Duration::from_millis(20);
 /// Durable blocks that are not in place, from which on no further batch is staged.
@@ -164,14 +164,15 @@ impl Group {
         !u.journaling && (!u.unflushed.is_empty() || busy < self.members.len() && self.has_staged())
     }
 
-    /// Whether a request to the journals should wait for batches that are being read for, of so many requests in all: with them it has
-    /// [`Group::gathers`] blocks for each member, and without them it has not. Fewer requests to the journals are needed then.
+    /// Whether a request to the journals should wait for batches that are being read for, of so many requests in all: until half of all their
+    /// blocks are staged, or [`Group::gathers`] blocks for each member. The members have fewer requests then. It is not worth it where
+    /// that would be few.
     pub(crate) fn may_gather(&self, coming: usize) -> bool {
         let u = &self.under_way;
         let staged: usize = u.changes.iter().map(|(_, places)| places.len()).sum();
         let all = staged + coming * (1 + self.geometry().m);
         let most = self.gathers.0 * self.members.len();
-        u.hurried == 0 && u.unflushed.is_empty() && all >= most / 2 && staged < most.min(all / 2)
+        u.hurried == 0 && u.unflushed.is_empty() && all >= most / 4 && staged < most.min(all / 2)
     }
 
     /// Batches that can be answered since the last call.
