@@ -2,8 +2,11 @@
 //!
 //! Requests wait in a queue. The thread of the oldest one leads: it collects what waits to a batch, and then the next one leads. It lets the blocks
 //! of its batch be read, stages it, and takes what is staged to the journals unless another thread does that already. Blocks go in place on
-//! threads of the pool. If no member waits for its device, there is nothing to gain: a batch is executed as a whole, and what comes meanwhile is the
-//! next one.
+//! threads of the pool. If no member waits for its device, a batch is executed as a whole, and what comes meanwhile is the
+//! next one; only rows that are written once go in place while the next one is staged.
+//!
+//! While enough is being read for, what is staged waits for it, so that the journals get fewer requests ([`Group::may_gather`]). Each thread that
+//! changes what this depends on looks whether a request to the journals should begin; one more ([`Flow::gather`]) ends the wait after a time.
 //!
 //! Batches for which was read, and whatever wants the group alone, have turns in the order in which they asked for one. A batch gives its turn back
 //! when it is staged; who wants the group alone waits until nothing is under way, and gives it back at the end.
