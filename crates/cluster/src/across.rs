@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use ashlar_format::DriveId;
 
 use crate::layout::score;
-use crate::spread::{Placed, take};
+use crate::spread::{Placed, in_order, take};
 
 /// Whether drives of several nodes are in one domain.
 pub(crate) fn spans_nodes(drives: &[Placed<'_>]) -> bool {
@@ -71,8 +71,7 @@ pub(crate) fn assign(drives: &[Placed<'_>], quotas: &[usize], groups: usize, n: 
     let mut division = Division::new(drives, quotas, groups);
     let group = |group| {
         let mut slots = division.next(group, groups - group - 1, n);
-        // As in `spread`: no drive has more of the parity than the others.
-        slots.sort_by(|a, b| score(group, *b, 1).total_cmp(&score(group, *a, 1)).then(a.cmp(b)));
+        in_order(group, &mut slots);
         slots
     };
     (0..groups).map(group).collect()

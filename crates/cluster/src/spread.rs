@@ -111,11 +111,15 @@ fn within_nodes(
                 take(drives, group, *total / groups + usize::from(first), &mut slots);
             }
         }
-        // The order of slots differs in every group: no drive has more of the parity than the others.
-        slots.sort_by(|a, b| score(group, *b, 1).total_cmp(&score(group, *a, 1)).then(a.cmp(b)));
+        in_order(group, &mut slots);
         out.push(slots);
     }
     out
+}
+
+/// Puts the drives of a group in an order that differs in every group: no drive has more of the parity than the others.
+pub(crate) fn in_order(group: usize, slots: &mut [DriveId]) {
+    slots.sort_by(|a, b| score(group, *b, 1).total_cmp(&score(group, *a, 1)).then(a.cmp(b)));
 }
 
 /// The domains of each node, in the order of their first drives.

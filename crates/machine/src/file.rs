@@ -121,8 +121,12 @@ impl DiskFile {
     #[must_use]
     pub fn is_atomic(&self) -> bool {
         let Medium::Real { buffered, memory, atomic, .. } = &self.medium else { return false };
-        let blocks =
-            || Some(crate::block::facts(rustix::fs::fstat(buffered).ok()?.st_dev)?.block_bytes()? >= 4096);
+        let blocks = || {
+            Some(
+                crate::block::facts(rustix::fs::fstat(buffered).ok()?.st_dev)?.block_bytes()?
+                    >= crate::ALIGN as u64,
+            )
+        };
         *atomic.get_or_init(|| *memory || blocks().unwrap_or(false))
     }
 

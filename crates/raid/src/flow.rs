@@ -134,13 +134,9 @@ impl Flow {
         done
     }
 
+    /// Waits until nothing is under way, and lets the journals wait for nothing meanwhile.
     fn until_idle(self: &Arc<Flow>, group: &mut MutexGuard<'_, Group>) {
-        self.hurry(group, |group| !group.is_idle());
-    }
-
-    /// Waits while it is so, and lets the journals wait for nothing meanwhile.
-    fn hurry(self: &Arc<Flow>, group: &mut MutexGuard<'_, Group>, waits: impl Fn(&Group) -> bool) {
-        if !waits(group) {
+        if group.is_idle() {
             return;
         }
         group.under_way.hurried += 1;
@@ -149,7 +145,7 @@ impl Flow {
             let pool = group.pool.clone();
             MutexGuard::unlocked(group, || self.spawn_journal(&pool));
         }
-        self.progress.wait_while(group, |group| waits(group));
+        self.progress.wait_while(group, |group| !group.is_idle());
         group.under_way.hurried -= 1;
     }
 
@@ -215,19 +211,33 @@ impl Flow {
     /// Executes a batch as a whole, but lets rows that are written once go in place while the next batch is staged.
     fn at_once(self: &Arc<Flow>, batch: &[Arc<Asked>], mut group: InHand<'_>, turn: (Turn<'_>, Reading<'_>)) {
         let bytes = batch.iter().map(|asked| asked.change.len()).sum();
-        if group.may_write_once(bytes) && self.fits_soon(&mut group, batch) == Fits::Once {
+        let once = group.may_write_once(bytes) && self.fits_soon(&mut group, batch) == Fits::Once;
+        if !once {
+            self.until_idle(&mut group.group);
+        }
+        self.finish(batch, once, group, turn);
+    }
+
+    /// Stages a batch and lets things go on, or executes it as a whole; then nothing is under way.
+    fn finish(
+        self: &Arc<Flow>,
+        batch: &[Arc<Asked>],
+        staged: bool,
+        mut group: InHand<'_>,
+        turn: (Turn<'_>, Reading<'_>),
+    ) {
+        if staged {
             self.stage(&mut group, batch);
             drop(turn);
             if self.go_on(group).is_some() {
                 self.journal();
             }
-            return;
+        } else {
+            let results = execute(&mut group, batch);
+            drop(group);
+            self.answer(results);
+            drop(turn);
         }
-        self.until_idle(&mut group.group);
-        let results = execute(&mut group, batch);
-        drop(group);
-        self.answer(results);
-        drop(turn);
     }
 
     /// Answers a batch that panics before it is staged, or while that is not known.
@@ -259,19 +269,11 @@ impl Flow {
         drop(group);
         let (_, old) = self.read(batch, Some(places), old, false);
         let mut group = self.in_hand();
-        if !self.fits_soon(&mut group, batch).is_staged() {
-            let results = execute(&mut group, batch);
-            drop(group);
-            self.answer(results);
-            drop((turn, reading));
-            return;
+        let staged = self.fits_soon(&mut group, batch).is_staged();
+        if staged {
+            group.old = old;
         }
-        group.old = old;
-        self.stage(&mut group, batch);
-        drop((turn, reading));
-        if self.go_on(group).is_some() {
-            self.journal();
-        }
+        self.finish(batch, staged, group, (turn, reading));
     }
 
     /// Stages a batch.
