@@ -6,7 +6,7 @@ MinIO is its last release that the Go module proxy serves: `go install github.co
 MINIO_BIN only Ashlar is measured. ASHLAR_BEFORE is an older program of Ashlar, measured beside them. Each row begins with
 blank drives: folders in memory (or under ASHLAR_SPEED_DIR), or with ASHLAR_SPEED_DRIVES=xfs (root only) XFS on loop devices there. The load is
 `ashlar bench s3` with 8 requests in flight unless the row says something else. CPU is that of the server, user and system,
-within the measured time. ASHLAR_SPEED_ROUNDS: all take turns so often, and the medians are printed. ASHLAR_SPEED_ONLY: parts of names of
+within the measured time. ASHLAR_SPEED_TLS=1: all clients talk over TLS (it needs openssl). ASHLAR_SPEED_ROUNDS: all take turns so often, and the medians are printed. ASHLAR_SPEED_ONLY: parts of names of
 rows, separated by commas. ASHLAR_SPEED_KEYS: keys of the rows that list and delete many (20000). By hand only: it is no test.
 """
 
@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 import process
-from cluster import ROOT, Servers, free_ports
+from cluster import ROOT, SCHEME, TLS, Servers, free_ports
 
 XFS = os.environ.get("ASHLAR_SPEED_DRIVES") == "xfs"
 KEYS = int(os.environ.get("ASHLAR_SPEED_KEYS", "20000"))
@@ -82,8 +82,8 @@ class Ashlar(Machine):
 
     def start(self):
         [port] = free_ports(1)
-        self.endpoints.append(f"http://127.0.0.1:{port}")
-        self.run(os.environ[self.program], "server", *self.folders(), "--address", f"127.0.0.1:{port}", "--code", "2+2")
+        self.endpoints.append(f"{SCHEME}://127.0.0.1:{port}")
+        self.run(os.environ[self.program], "server", *self.folders(), *self.certificates, "--address", f"127.0.0.1:{port}", "--code", "2+2")
 
 
 class Before(Ashlar):
@@ -95,9 +95,9 @@ class MinIO(Machine):
 
     def start(self):
         [port] = free_ports(1)
-        self.endpoints.append(f"http://127.0.0.1:{port}")
+        self.endpoints.append(f"{SCHEME}://127.0.0.1:{port}")
         self.folders()
-        self.run(os.environ["MINIO_BIN"], "server", "--quiet", "--address", f"127.0.0.1:{port}", f"{self.home}/drives/drive{{1...{DRIVES}}}",
+        self.run(os.environ["MINIO_BIN"], "server", "--quiet", *self.certificates, "--address", f"127.0.0.1:{port}", f"{self.home}/drives/drive{{1...{DRIVES}}}",
                  MINIO_ROOT_USER=ROOT[0], MINIO_ROOT_PASSWORD=ROOT[1], MINIO_CI_CD="1", MINIO_STORAGE_CLASS_STANDARD="EC:2",
                  MINIO_BROWSER="off", HOME=str(self.home))
 
@@ -114,7 +114,7 @@ def measure(server, operation, options, unit, seconds):
     env = {**os.environ, "ASHLAR_ACCESS_KEY": ROOT[0], "ASHLAR_SECRET_KEY": ROOT[1]}
     # What a row says comes last.
     command = [os.environ["ASHLAR_BIN"], "bench", "s3", operation, "speed-bucket", "--endpoint", server.endpoints[0], "-o", out, "-q",
-               "--server-pid", str(server.processes[0].pid)]
+               "--server-pid", str(server.processes[0].pid), *(["--insecure"] if TLS else [])]
     defaults = [("-c", ["-c", "8"]), ("-d", ["-d", f"{seconds}s"]), ("--warmup", ["--warmup", "0s" if "-d" in options else "500ms"])]
     command += [*(a for name, given in defaults if name not in options for a in given), *options]
     done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
@@ -165,7 +165,7 @@ def main():
                 closed[name, kind] = got["rate"]
                 found.setdefault((name, kind), []).append(got)
                 print(f"{name}, {kind.name}: {got}", file=sys.stderr, flush=True)
-    print(f"load of the machine at the end: {os.getloadavg()}; drives: {'XFS on loop devices' if XFS else 'folders'} in {os.environ.get('ASHLAR_SPEED_DIR', 'memory')}")
+    print(f"load of the machine at the end: {os.getloadavg()}; {'TLS; ' if TLS else ''}drives: {'XFS on loop devices' if XFS else 'folders'} in {os.environ.get('ASHLAR_SPEED_DIR', 'memory')}")
     print("\n| | " + " | ".join(f"{k.name}: CPU | rate, p50, p99" for k in kinds) + " | MinIO / Ashlar | goal |")
     print("|---|" + "---|---|" * len(kinds) + "---|---|")
     for name, _, _, unit, goal in rows:

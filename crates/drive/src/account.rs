@@ -103,18 +103,18 @@ impl Shared {
         let runs = self.core.lock().runs.clone();
         let mut scan = runs.merged_scan(b"", Mode::Wait).map_err(must)?;
         let (mut registers, mut shards) = (HashMap::default(), HashMap::default());
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        while let Some(removed) = scan.next(&mut key, &mut value).map_err(must)? {
-            match shard_name(&key) {
-                _ if removed => {}
-                Some(name) => {
-                    shards.insert(name, Shard::decode(&value)?);
+        while let Some((key, value)) = scan.peek() {
+            match (shard_name(key), value) {
+                (_, None) => {}
+                (Some(name), Some(value)) => {
+                    shards.insert(name, Shard::decode(value)?);
                 }
-                None => {
+                (None, Some(value)) => {
                     let k = RegisterKey::from_bytes(&key[1..]).ok_or(Error::Malformed("index key"))?;
-                    registers.insert(k, Register::decode(&value)?);
+                    registers.insert(k, Register::decode(value)?);
                 }
             }
+            scan.next().map_err(must)?;
         }
         let mut sums = Sums::default();
         let core = self.core.lock();

@@ -16,6 +16,7 @@ use crate::maintenance_state::{Pass, Urge};
 use crate::op::Op;
 use crate::run::Mode;
 use crate::{Error, Result, Tally};
+use ashlar_environment::time::Instant;
 use ashlar_format::RegisterKey;
 use ashlar_format::codec;
 use ashlar_format::journal::{self, Entry};
@@ -24,9 +25,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Bytes moved between two pauses, and the pause: about 100 MB/s at most.
+/// Bytes moved between two pauses.
 const CHUNK: usize = 512 << 10;
-const PAUSE: Duration = Duration::from_millis(5);
+/// The least and the longest pause: at most about 100 MB/s, and at least 8 MB/s if the drive does its part at once.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(60));
+/// A pause is so many times as long as what was moved before it took: the drives of a machine compact at the same time, and
+/// requests need the processors.
+const REST: u32 = 3;
 
 impl Core {
     /// Bytes of a segment that must move.
@@ -101,6 +106,7 @@ impl Shared {
         let mut purges = false;
         // Small enough that batches fill segments well.
         let chunk = CHUNK.min(self.options.journal_segment_bytes as usize / 8);
+        let mut began = Instant::now();
         let sound = self.walk_segment(victim, |loc, kind, payload| {
             if let Ok(Entry::Purge { .. }) = Entry::decode(kind, payload) {
                 purges = true;
@@ -112,7 +118,9 @@ impl Shared {
                     self.move_records(std::mem::take(&mut moves), size)?;
                     size = 0;
                     if pace && self.threads {
-                        ashlar_environment::thread::sleep(PAUSE);
+                        let (least, most) = PAUSES;
+                        ashlar_environment::thread::sleep((began.elapsed() * REST).clamp(least, most));
+                        began = Instant::now();
                     }
                 }
             }

@@ -156,16 +156,16 @@ impl Shared {
     /// Continues a merge for about `budget` bytes; returns it unless it is finished.
     pub fn step_merge(&self, mut m: Merge, budget: u64) -> Result<Option<Merge>> {
         let stop = m.writer.bytes() + budget;
-        let (mut key, mut value) = (Vec::new(), Vec::new());
         while m.writer.bytes() < stop {
-            match m.scan.next(&mut key, &mut value).map_err(must)? {
+            match m.scan.peek() {
                 None => {
                     self.finish_merge(m)?;
                     return Ok(None);
                 }
-                Some(true) if m.last => {}
-                Some(removed) => m.writer.push(&key, (!removed).then_some(value.as_slice()))?,
+                Some((_, None)) if m.last => {}
+                Some((key, value)) => m.writer.push(key, value)?,
             }
+            m.scan.next().map_err(must)?;
         }
         Ok(Some(m))
     }

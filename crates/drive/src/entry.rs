@@ -26,9 +26,9 @@ impl Loc {
     }
 }
 
-/// A register's accepted record.
+/// A register's accepted record; `S`: what holds its summary.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Register {
+pub(crate) struct Register<S = Box<[u8]>> {
     pub ballot: Ballot,
     pub digest: u64,
     pub loc: Loc,
@@ -37,12 +37,44 @@ pub(crate) struct Register {
     pub flags: u8,
     /// Journal segments below this one hold no record of this register; 0: not known.
     pub oldest: u32,
-    pub summary: Box<[u8]>,
+    pub summary: S,
+}
+
+impl<S> Register<S> {
+    pub fn hinted(&self) -> bool {
+        self.flags & HINTED != 0
+    }
+    /// The same with another summary.
+    fn with<T>(&self, summary: T) -> Register<T> {
+        let Register { ballot, digest, loc, record_len, flags, oldest, .. } = *self;
+        Register { ballot, digest, loc, record_len, flags, oldest, summary }
+    }
+}
+
+impl<'a> Register<&'a [u8]> {
+    /// A register whose summary is a part of `bytes`.
+    pub fn borrow(bytes: &'a [u8]) -> Result<Self, Error> {
+        let mut r = Reader::new(bytes);
+        let e = Register {
+            flags: r.u8()?,
+            ballot: Ballot::from_bytes(&r.array()?),
+            digest: r.u64()?,
+            loc: get_loc(&mut r)?,
+            record_len: r.u32()?,
+            oldest: r.u32()?,
+            summary: r.rest(),
+        };
+        if e.record_len > e.loc.len {
+            return Err(Error::Malformed("index record length"));
+        }
+        Ok(e)
+    }
 }
 
 impl Register {
-    pub fn hinted(&self) -> bool {
-        self.flags & HINTED != 0
+    /// The same with a borrowed summary.
+    pub fn borrowed(&self) -> Register<&[u8]> {
+        self.with(&self.summary)
     }
     pub fn one_sync(&self) -> bool {
         self.flags & ONE_SYNC != 0
@@ -57,20 +89,7 @@ impl Register {
         w.raw(&self.summary);
     }
     pub fn decode(bytes: &[u8]) -> Result<Register, Error> {
-        let mut r = Reader::new(bytes);
-        let e = Register {
-            flags: r.u8()?,
-            ballot: Ballot::from_bytes(&r.array()?),
-            digest: r.u64()?,
-            loc: get_loc(&mut r)?,
-            record_len: r.u32()?,
-            oldest: r.u32()?,
-            summary: r.rest().into(),
-        };
-        if e.record_len > e.loc.len {
-            return Err(Error::Malformed("index record length"));
-        }
-        Ok(e)
+        Register::borrow(bytes).map(|r| r.with(r.summary.into()))
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! Must not depend on: journal batches.
 
-use crate::block::BlockCache;
+use crate::block::{BlockCache, Item};
 use crate::entry::{Loc, Register, Shard, ShardName, register_key, shard_key};
 use crate::fence_table::{Fence, FenceKey};
 use crate::run::{Cursor, Halt, Lookup, Mode, Run, filter_hash};
@@ -87,9 +87,15 @@ impl RunSet {
 }
 
 /// A merged scan of several runs: for each key the newest entry.
+///
+/// Most entries are in the oldest run, so most steps stay in one run and cost one comparison.
 pub(crate) struct MergedScan<'c> {
     /// Newest first.
     cursors: Vec<Cursor<'c>>,
+    /// The cursors that have an entry, by its key; of equal keys the newest first.
+    order: Vec<usize>,
+    /// How many of them are at the least key.
+    same: usize,
 }
 
 impl<'c> MergedScan<'c> {
@@ -100,40 +106,49 @@ impl<'c> MergedScan<'c> {
         cache: Option<&'c BlockCache>,
     ) -> Lookup<MergedScan<'c>> {
         let cursors = runs.map(|r| Cursor::new(r, from, mode, cache)).collect::<Lookup<Vec<_>>>()?;
-        Ok(MergedScan { cursors })
+        let mut scan = MergedScan { order: (0..cursors.len()).collect(), cursors, same: 0 };
+        scan.sort();
+        Ok(scan)
     }
 
-    /// Copies the next entry; returns `None` at the end. The flag tells whether the value is a removal.
-    pub fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Lookup<Option<bool>> {
-        let mut best: Option<usize> = None;
-        for i in 0..self.cursors.len() {
-            let Some((k, _)) = self.cursors[i].peek() else { continue };
-            let less = match best {
-                None => true,
-                Some(b) => match self.cursors[b].peek() {
-                    Some((kb, _)) => k < kb,
-                    None => true,
-                },
-            };
-            if less {
-                best = Some(i);
-            }
+    /// The next entry; `None` at the end.
+    pub fn peek(&self) -> Option<Item<'_>> {
+        self.cursors[*self.order.first()?].peek()
+    }
+
+    /// Moves past that entry. After an error the scan must not be used.
+    pub fn next(&mut self) -> Lookup<()> {
+        for i in &self.order[..self.same] {
+            self.cursors[*i].next()?;
         }
-        let Some(b) = best else { return Ok(None) };
-        key.clear();
-        value.clear();
-        let mut removed = false;
-        if let Some((k, v)) = self.cursors[b].peek() {
-            key.extend_from_slice(k);
-            removed = v.is_none();
-            value.extend_from_slice(v.unwrap_or_default());
+        if self.same != 1 || !self.is_first() {
+            self.sort();
         }
-        for c in &mut self.cursors {
-            if matches!(c.peek(), Some((k, _)) if k == key.as_slice()) {
-                c.next()?;
-            }
+        Ok(())
+    }
+
+    /// Whether the first cursor has an entry and its key is below those of all others.
+    fn is_first(&self) -> bool {
+        match (self.key(0), self.key(1)) {
+            (Some(first), Some(second)) => first < second,
+            (first, None) => first.is_some(),
+            (None, _) => false,
         }
-        Ok(Some(removed))
+    }
+
+    /// The key of the cursor at this place of the order.
+    fn key(&self, place: usize) -> Option<&[u8]> {
+        self.order.get(place).and_then(|i| self.cursors[*i].peek()).map(|(key, _)| key)
+    }
+
+    /// Orders the cursors anew.
+    fn sort(&mut self) {
+        let MergedScan { cursors, order, .. } = self;
+        let key = |i: &usize| cursors[*i].peek().map(|(key, _)| key);
+        order.retain(|i| key(i).is_some());
+        order.sort_unstable_by(|a, b| key(a).cmp(&key(b)).then(a.cmp(b)));
+        let same = order.iter().take_while(|i| key(i) == key(&order[0])).count();
+        self.same = same;
     }
 }
 
@@ -293,5 +308,60 @@ pub(crate) fn must(h: Halt) -> Error {
     match h {
         Halt::Failed(e) => e,
         Halt::WouldBlock => Error::Offline("a blocking read did not block"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::Counters;
+    use crate::run::RunWriter;
+    use std::collections::BTreeMap;
+
+    /// A run of these entries.
+    fn run(folder: &Folder, id: u32, entries: &BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Arc<Run> {
+        let mut writer = RunWriter::new(folder, id, &[7; 4], entries.len() as u64).unwrap();
+        for (key, value) in entries {
+            writer.push(key, value.as_deref()).unwrap();
+        }
+        let bytes = writer.finish().unwrap();
+        Arc::new(Run::open(folder, id, bytes, &[7; 4], &Arc::new(Counters::default())).unwrap())
+    }
+
+    #[test]
+    fn merged_scan_shows_the_newest_entry_of_each_key_in_order() {
+        let mut state = 1u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for round in 0..60u64 {
+            let disk = ashlar_machine::SimDisk::new(1 << 30);
+            let folder = Folder::simulated(&disk, None);
+            let runs: Vec<_> = (0..random(5))
+                .map(|_| {
+                    let entry = |random: &mut dyn FnMut(u64) -> u64| {
+                        // Many runs have the same keys, and blocks end at different ones.
+                        let key = format!("key {:04}", random(400)).into_bytes();
+                        let value = (random(4) != 0).then(|| vec![random(256) as u8; random(300) as usize]);
+                        (key, value)
+                    };
+                    (0..random(300)).map(|_| entry(&mut random)).collect::<BTreeMap<_, _>>()
+                })
+                .collect();
+            // Older entries first, so that newer ones replace them.
+            let expected: BTreeMap<_, _> = runs.iter().rev().flatten().collect();
+            let set =
+                RunSet { runs: (0..).zip(&runs).map(|(id, entries)| run(&folder, id, entries)).collect() };
+            let from = format!("key {:04}", random(400)).into_bytes();
+            let mut scan = set.merged_scan(&from, Mode::Wait).unwrap();
+            let mut found = Vec::new();
+            while let Some((key, value)) = scan.peek() {
+                found.push((key.to_vec(), value.map(<[u8]>::to_vec)));
+                scan.next().unwrap();
+            }
+            let expected = expected.range::<Vec<u8>, _>(&from..).map(|(k, v)| ((*k).clone(), (*v).clone()));
+            assert_eq!(found, expected.collect::<Vec<_>>(), "round {round}");
+        }
     }
 }

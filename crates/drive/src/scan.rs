@@ -17,6 +17,7 @@ use crate::index::RunSet;
 use crate::run::{Halt, Lookup, Mode};
 use crate::types::{Entry, Fold, Range, ShardInfo};
 use ashlar_format::{GroupId, RegisterKey};
+use bytes::Bytes;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -60,26 +61,43 @@ impl Folding<'_> {
     /// Passes a register on.
     fn show(
         &mut self,
-        key: RegisterKey,
-        r: Register,
-        each: &mut impl FnMut(RegisterKey, Register) -> bool,
+        key: &[u8],
+        r: Register<&[u8]>,
+        each: &mut impl FnMut(&[u8], Register<&[u8]>) -> bool,
     ) -> Step {
-        let end = self.fold.filter(|_| !r.summary.is_empty()).and_then(|fold| fold.end(&key));
+        let end = self.fold.filter(|_| !r.summary.is_empty()).and_then(|fold| fold.end(key));
         self.within = end.map(|end| (end, STRIDE));
         if each(key, r) { Step::On } else { Step::End }
+    }
+
+    /// Passes an entry of the index files on, unless it is left out.
+    fn pass_stored(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        each: &mut impl FnMut(&[u8], Register<&[u8]>) -> bool,
+    ) -> Lookup<Step> {
+        if let Some(step) = self.leaves_out(key) {
+            return Ok(step);
+        }
+        let r = Register::borrow(value).map_err(|e| Halt::Failed(Error::from(e)))?;
+        if !RegisterKey::is_valid(key) {
+            return Err(Halt::Failed(Error::Corrupt("index key".into())));
+        }
+        Ok(self.show(key, r, each))
     }
 
     /// Passes an entry of the overlay on, unless it is removed or left out.
     fn pass(
         &mut self,
-        key: RegisterKey,
-        r: Option<Register>,
-        each: &mut impl FnMut(RegisterKey, Register) -> bool,
+        key: &[u8],
+        r: Option<&Register>,
+        each: &mut impl FnMut(&[u8], Register<&[u8]>) -> bool,
     ) -> Step {
         let Some(r) = r else { return Step::On };
-        match self.leaves_out(key.as_bytes()) {
+        match self.leaves_out(key) {
             Some(step) => step,
-            None => self.show(key, r, each),
+            None => self.show(key, r.borrowed(), each),
         }
     }
 }
@@ -93,7 +111,7 @@ impl Shared {
         fold: Option<&Fold>,
         chunk: usize,
         mode: Mode,
-        mut each: impl FnMut(RegisterKey, Register) -> bool,
+        mut each: impl FnMut(&[u8], Register<&[u8]>) -> bool,
     ) -> Lookup<()> {
         let mut folding = Folding { fold, within: None, scanned: 0 };
         let chunk = if fold.is_some() { chunk.min(FEW) } else { chunk };
@@ -115,7 +133,7 @@ impl Shared {
         folding: &mut Folding<'_>,
         mut chunk: usize,
         mode: Mode,
-        each: &mut impl FnMut(RegisterKey, Register) -> bool,
+        each: &mut impl FnMut(&[u8], Register<&[u8]>) -> bool,
     ) -> Lookup<Step> {
         let mut from = from.to_vec();
         loop {
@@ -151,7 +169,7 @@ impl Shared {
         (from, until): (&[u8], &[u8]),
         mode: Mode,
         folding: &mut Folding<'_>,
-        each: &mut impl FnMut(RegisterKey, Register) -> bool,
+        each: &mut impl FnMut(&[u8], Register<&[u8]>) -> bool,
     ) -> Lookup<Step> {
         let mut recent = recent.into_iter().peekable();
         if !runs.runs.is_empty() {
@@ -159,39 +177,27 @@ impl Shared {
             register_key(from, &mut start);
             register_key(until, &mut end);
             let mut scan = runs.merged_scan_cached(&start, mode, &self.blocks)?;
-            let (mut key, mut value) = (Vec::new(), Vec::new());
-            while let Some(removed) = scan.next(&mut key, &mut value)? {
-                if key >= end {
-                    break;
-                }
+            while let Some((key, value)) = scan.peek().filter(|(key, _)| *key < &end[..]) {
                 let stored = &key[1..];
                 let mut hidden = false;
                 while let Some((k, r)) = recent.next_if(|(k, _)| k.as_bytes() <= stored) {
                     hidden = k.as_bytes() == stored;
-                    match folding.pass(k, r, each) {
+                    match folding.pass(k.as_bytes(), r.as_ref(), each) {
                         Step::On => {}
                         step => return Ok(step),
                     }
                 }
-                if removed || hidden {
-                    continue;
+                if let Some(value) = value.filter(|_| !hidden) {
+                    match folding.pass_stored(stored, value, each)? {
+                        Step::On => {}
+                        step => return Ok(step),
+                    }
                 }
-                match folding.leaves_out(stored) {
-                    None => {}
-                    Some(Step::On) => continue,
-                    Some(step) => return Ok(step),
-                }
-                let r = Register::decode(&value).map_err(|e| Halt::Failed(Error::from(e)))?;
-                let Some(k) = RegisterKey::from_bytes(stored) else {
-                    return Err(Halt::Failed(Error::Corrupt("index key".into())));
-                };
-                if folding.show(k, r, each) == Step::End {
-                    return Ok(Step::End);
-                }
+                scan.next()?;
             }
         }
         for (k, r) in recent {
-            match folding.pass(k, r, each) {
+            match folding.pass(k.as_bytes(), r.as_ref(), each) {
                 Step::On => {}
                 step => return Ok(step),
             }
@@ -213,13 +219,13 @@ impl Shared {
         }
         // What is copied under the lock is about what is needed.
         self.walk(range, fold, limit.saturating_add(1).min(CHUNK), mode, |key, r| {
-            out.push(Entry {
+            out.extend(RegisterKey::from_bytes(key).map(|key| Entry {
                 key,
                 ballot: r.ballot,
                 hint: r.hinted(),
                 digest: r.digest,
-                summary: r.summary.into_vec().into(),
-            });
+                summary: Bytes::copy_from_slice(r.summary),
+            }));
             out.len() < limit
         })?;
         Ok(out)
@@ -273,7 +279,7 @@ impl Shared {
             bytes.clear();
             bytes.extend_from_slice(&r.ballot.to_bytes());
             bytes.extend_from_slice(&r.digest.to_le_bytes());
-            bytes.extend_from_slice(key.as_bytes());
+            bytes.extend_from_slice(key);
             count += 1;
             sum = sum.wrapping_add(ashlar_checksum::key_hash(&bytes));
             true
@@ -301,8 +307,7 @@ impl Shared {
         let mut out = Vec::with_capacity(limit.min(1024));
         let from = after.map_or([b's'; 1].to_vec(), |a| shard_key(a).to_vec());
         let mut scan = runs.merged_scan(&from, Mode::Wait)?;
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        let mut stored = next_shard(&mut scan, &mut key, &mut value, after)?;
+        let mut stored = next_shard(&mut scan, after)?;
         while out.len() < limit {
             let first = recent.first_key_value().map(|(n, _)| *n);
             let (name, shard) = match (first, &stored) {
@@ -316,13 +321,13 @@ impl Shared {
                     }
                     let (name, shard) = recent.pop_first().unwrap_or((n, None));
                     if stored.is_none() && hidden {
-                        stored = next_shard(&mut scan, &mut key, &mut value, after)?;
+                        stored = next_shard(&mut scan, after)?;
                     }
                     (name, shard)
                 }
             };
             if stored.is_none() {
-                stored = next_shard(&mut scan, &mut key, &mut value, after)?;
+                stored = next_shard(&mut scan, after)?;
             }
             if let Some(s) = shard {
                 out.push(ShardInfo {
@@ -341,7 +346,7 @@ impl Shared {
 
 /// Where a scan that ended with this entry goes on: behind its common prefix, if that is left out.
 fn after(last: &Entry, fold: Option<&Fold>) -> Vec<u8> {
-    let end = fold.filter(|_| !last.summary.is_empty()).and_then(|fold| fold.end(&last.key));
+    let end = fold.filter(|_| !last.summary.is_empty()).and_then(|fold| fold.end(last.key.as_bytes()));
     end.unwrap_or_else(|| [last.key.as_bytes(), &[0]].concat())
 }
 
@@ -386,19 +391,15 @@ fn take_stored(s: &mut Stored) -> (ShardName, Option<Shard>) {
     }
 }
 
-fn next_shard(
-    scan: &mut crate::index::MergedScan<'_>,
-    key: &mut Vec<u8>,
-    value: &mut Vec<u8>,
-    after: Option<ShardName>,
-) -> Lookup<Stored> {
-    while let Some(removed) = scan.next(key, value)? {
-        let Some(name) = shard_name(key) else { continue };
-        if removed || after.is_some_and(|a| name <= a) {
-            continue;
+fn next_shard(scan: &mut crate::index::MergedScan<'_>, after: Option<ShardName>) -> Lookup<Stored> {
+    while let Some((key, value)) = scan.peek() {
+        let found = shard_name(key).filter(|name| after.is_none_or(|a| *name > a)).zip(value);
+        let found = found.map(|(name, value)| Ok((name, Shard::decode(value)?)));
+        let found = found.transpose().map_err(|e: ashlar_format::Error| Halt::Failed(Error::from(e)))?;
+        scan.next()?;
+        if found.is_some() {
+            return Ok(found);
         }
-        let s = Shard::decode(value).map_err(|e| Halt::Failed(Error::from(e)))?;
-        return Ok(Some((name, s)));
     }
     Ok(None)
 }

@@ -31,7 +31,7 @@ pub struct Options {
     /// Free bytes that new data may not use: kept for deletes, heals and the journal itself.
     pub reserve_bytes: u64,
     /// Memory for recent index changes, in bytes; above it they are written to the index files.
-    /// Also the limit of the blocks of index files that are kept for lists.
+    /// Half of it is also the limit of the blocks of index files that are kept for lists.
     pub cache_bytes: usize,
     /// The pool of aligned buffers.
     pub pool: BufferPool,
@@ -183,17 +183,17 @@ pub struct Fold {
 }
 
 impl Fold {
-    /// The smallest bytes above every register with the same common prefix as this one; they begin like the register up to
+    /// The smallest bytes above every register with the same common prefix as the one of these bytes; they begin like the register up to
     /// its key. `None`: it has no common prefix, or only keys that cannot be UTF-8 are above.
     #[must_use]
-    pub fn end(&self, key: &RegisterKey) -> Option<Vec<u8>> {
-        let rest = key.key().get(self.prefix..)?;
+    pub fn end(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let rest = key.get(RegisterKey::PREFIX + self.prefix..)?;
         let length = self.delimiter.len();
         if length == 0 {
             return None;
         }
         let at = rest.windows(length).position(|w| w == self.delimiter)?;
-        let common = &key.as_bytes()[..RegisterKey::PREFIX + self.prefix + at + length];
+        let common = &key[..RegisterKey::PREFIX + self.prefix + at + length];
         let keep = common.iter().rposition(|b| *b != 0xff).filter(|at| *at >= RegisterKey::PREFIX)?;
         let mut end = common[..=keep].to_vec();
         end[keep] += 1;

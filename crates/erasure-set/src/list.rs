@@ -310,7 +310,7 @@ impl Inner {
             };
             let entry = entry.filter(|(_, summary)| !summary.is_empty());
             if let Some((key, summary)) = entry.or_else(|| stays.map(|key| (key, Bytes::new()))) {
-                behind = fold.and_then(|fold| fold.end(&key));
+                behind = fold.and_then(|fold| fold.end(key.as_bytes()));
                 c.ready.push_back(Listed { key: Bytes::copy_from_slice(key.key()), summary });
             }
         }

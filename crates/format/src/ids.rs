@@ -264,7 +264,13 @@ impl RegisterKey {
     /// From bytes read from a drive. `None` if they are too short or too long to be a register key.
     #[must_use]
     pub fn from_bytes(b: &[u8]) -> Option<RegisterKey> {
-        (b.len() >= Self::PREFIX && b.len() <= Self::MAX).then(|| RegisterKey(b.into()))
+        Self::is_valid(b).then(|| RegisterKey(b.into()))
+    }
+
+    /// Whether bytes have the length of a register key.
+    #[must_use]
+    pub fn is_valid(b: &[u8]) -> bool {
+        (Self::PREFIX..=Self::MAX).contains(&b.len())
     }
 
     /// The placement group.

@@ -222,6 +222,8 @@ impl Certificates {
             .with_client_cert_verifier(self.clients.clone())
             .with_cert_resolver(self.clone());
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        // Sealed tickets: clients of any number resume their sessions. The default, a store in the process, has 256.
+        config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().map_err(|e| e.to_string())?;
         Ok(Arc::new(config))
     }
 
