@@ -5,7 +5,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::lane::{Lane, Mode, Pass, by_rows, sweep};
+use crate::lane::{Ahead, INPUTS, Lane, Mode, NOTHING, OUTPUTS, Pass, by_rows, sweep};
 
 /// 512-bit vectors.
 struct Wide;
@@ -17,6 +17,21 @@ impl Lane for Wide {
     const BYTES: usize = 64;
     const WORDS: usize = 1;
     const PAIRS: bool = true;
+
+    #[inline(always)]
+    fn ahead(rows: usize, columns: usize) -> Ahead {
+        match columns {
+            2..=4 if rows >= 2 => OUTPUTS,
+            8..=12 if rows >= 4 => INPUTS,
+            _ => NOTHING,
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch(at: *const u8) {
+        // SAFETY: every x86-64 CPU has the instruction, and it has no effect but on the caches.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
 
     #[inline(always)]
     unsafe fn zero() -> __m512i {
@@ -115,6 +130,21 @@ impl Lane for Narrow {
     const BYTES: usize = 32;
     const WORDS: usize = 1;
     const PAIRS: bool = false;
+
+    #[inline(always)]
+    fn ahead(rows: usize, columns: usize) -> Ahead {
+        match columns {
+            4..=8 if rows >= 2 => INPUTS,
+            9..=12 if rows >= 4 => INPUTS,
+            _ => NOTHING,
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch(at: *const u8) {
+        // SAFETY: every x86-64 CPU has the instruction, and it has no effect but on the caches.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
 
     #[inline(always)]
     unsafe fn zero() -> __m256i {

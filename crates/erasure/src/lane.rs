@@ -6,6 +6,11 @@
 //! multiplied into all `R` outputs, and each coefficient is loaded once for `C` vectors. Outputs are written
 //! once, whole, never read (unless accumulating).
 //!
+//! Rows that come from memory: the CPU fetches what it sees being read in sequence, but not enough rows at a time,
+//! and nothing beyond a page. So a long pass asks for lines of its inputs or of its outputs ahead of use, where that
+//! was measured to pay and to cost nothing when the rows are in a cache ([`Lane::ahead`]). It never asks beyond the
+//! end of a row.
+//!
 //! Everything here is `#[inline(always)]` and has no target feature of its own: it must only be called from
 //! functions that enable the features of the given [`Lane`], into which it is inlined. It has no closures and
 //! no iterator adapters, because these would be compiled separately, without those features.
@@ -29,6 +34,23 @@ const ADD: u8 = 1;
 /// Its coefficients are 0: left out.
 const SKIP: u8 = 2;
 
+/// Which rows a pass asks for before it needs them ([`Lane::ahead`]); a constant to the compiler.
+pub(crate) type Ahead = u8;
+/// None: what the CPU fetches by itself is enough.
+pub(crate) const NOTHING: Ahead = 0;
+/// The inputs.
+pub(crate) const INPUTS: Ahead = 1;
+/// The outputs: a store needs the old content of its line in the cache first.
+pub(crate) const OUTPUTS: Ahead = 2;
+
+/// Bytes from what is read or written to what is asked for.
+const DISTANCE: usize = 256;
+/// Bytes from which on a pass asks for anything: with shorter rows it would be in the cache already, and each
+/// request takes the place of a load.
+const LONG: usize = 16 * 1024;
+/// Bytes that one request brings.
+const LINE: usize = 64;
+
 /// One vector of an instruction set.
 ///
 /// # Safety
@@ -47,6 +69,13 @@ pub(crate) trait Lane {
     const WORDS: usize;
     /// Whether taking two input rows at a time pays (three-way XOR, enough registers).
     const PAIRS: bool;
+
+    /// What pays to be asked for ahead, measured (docs/decisions/0080-erasure-kernels-from-memory.md).
+    fn ahead(_rows: usize, _columns: usize) -> Ahead {
+        NOTHING
+    }
+    /// Asks for the line at an address within a row. A hint: it changes nothing but the caches.
+    unsafe fn prefetch(_at: *const u8) {}
 
     unsafe fn zero() -> Self::Vector;
     unsafe fn load(from: *const u8) -> Self::Vector;
@@ -112,7 +141,7 @@ macro_rules! by_rows {
 }
 pub(crate) use by_rows;
 
-/// Runs a pass: whole tiles, then single vectors, then a part of one.
+/// Runs a pass: whole tiles, at first perhaps with requests ahead, then single vectors, then a part of one.
 ///
 /// # Safety
 /// The CPU must have the instruction set of `L`, `pass` must keep its invariants, and `R` must be
@@ -129,19 +158,45 @@ pub(crate) unsafe fn sweep<L: Lane, const R: usize, const C: usize, const MODE: 
         }
         [*pass.inputs, *pass.inputs.add(usize::from(pass.columns > 1))]
     };
-    // SAFETY: each tile lies within from..to; the rest is this function's contract.
+    let known = (&first, &outputs);
+    // SAFETY: the mode holds for every tile, each lies within from..to, and up to `DISTANCE` bytes before `to`
+    // also what is asked for; the rest is this function's contract.
     unsafe {
-        while pass.to - at >= C * L::BYTES {
-            tile::<L, R, C, MODE, false>(pass, (&first, &outputs), at, 0);
-            at += C * L::BYTES;
+        if pass.to - at >= LONG {
+            let to = pass.to - DISTANCE;
+            match L::ahead(R, pass.columns) {
+                INPUTS => tiles::<L, R, C, MODE, INPUTS>(pass, known, &mut at, to),
+                OUTPUTS => tiles::<L, R, C, MODE, OUTPUTS>(pass, known, &mut at, to),
+                _ => {}
+            }
         }
+        tiles::<L, R, C, MODE, NOTHING>(pass, known, &mut at, pass.to);
         while pass.to - at >= L::BYTES {
-            tile::<L, R, 1, MODE, false>(pass, (&first, &outputs), at, 0);
+            tile::<L, R, 1, MODE, NOTHING, false>(pass, known, at, 0);
             at += L::BYTES;
         }
         if at < pass.to {
-            tile::<L, R, 1, MODE, true>(pass, (&first, &outputs), at, pass.to - at);
+            tile::<L, R, 1, MODE, NOTHING, true>(pass, known, at, pass.to - at);
         }
+    }
+}
+
+/// The whole tiles from `at` to before `to`; `at` becomes where they end.
+///
+/// # Safety
+/// As [`sweep`]; `to` must be within the rows, and unless `AHEAD` is [`NOTHING`] so must be the `DISTANCE` bytes
+/// after it.
+#[inline(always)]
+unsafe fn tiles<L: Lane, const R: usize, const C: usize, const MODE: Mode, const AHEAD: Ahead>(
+    pass: &Pass,
+    known: (&[*const u8; 2], &[*mut u8; R]),
+    at: &mut usize,
+    to: usize,
+) {
+    while to - *at >= C * L::BYTES {
+        // SAFETY: the tile ends at or before `to`.
+        unsafe { tile::<L, R, C, MODE, AHEAD, false>(pass, known, *at, 0) };
+        *at += C * L::BYTES;
     }
 }
 
@@ -149,9 +204,17 @@ pub(crate) unsafe fn sweep<L: Lane, const R: usize, const C: usize, const MODE: 
 /// the first two inputs (the same one twice if there is only one).
 ///
 /// # Safety
-/// As [`sweep`]; all bytes of the tile must lie within the rows.
+/// As [`sweep`]; all bytes of the tile must lie within the rows, and so must those `DISTANCE` further on unless
+/// `AHEAD` is [`NOTHING`].
 #[inline(always)]
-unsafe fn tile<L: Lane, const R: usize, const C: usize, const MODE: Mode, const PART: bool>(
+unsafe fn tile<
+    L: Lane,
+    const R: usize,
+    const C: usize,
+    const MODE: Mode,
+    const AHEAD: Ahead,
+    const PART: bool,
+>(
     pass: &Pass,
     (first, outputs): (&[*const u8; 2], &[*mut u8; R]),
     at: usize,
@@ -160,11 +223,16 @@ unsafe fn tile<L: Lane, const R: usize, const C: usize, const MODE: Mode, const 
     // SAFETY: the contract of this function is that of everything it calls.
     unsafe {
         let mut sums = [[L::zero(); C]; R];
-        let x = read::<L, C, PART>(first[0].add(at), part);
+        if AHEAD == OUTPUTS {
+            for r in 0..R {
+                prefetch::<L, C>(outputs[r].add(at));
+            }
+        }
+        let x = input::<L, C, AHEAD, PART>(first[0].add(at), part);
         if MODE == ENCODE {
-            let y = read::<L, C, PART>(first[1].add(at), part);
+            let y = input::<L, C, AHEAD, PART>(first[1].add(at), part);
             begin_encoding::<L, R, C>(&mut sums, pass, x, y);
-            add_columns::<L, R, C, ADD, PART>(&mut sums, pass, 2, pass.columns, at, part);
+            add_columns::<L, R, C, ADD, AHEAD, PART>(&mut sums, pass, 2, pass.columns, at, part);
         } else {
             if pass.accumulate {
                 for r in 0..R {
@@ -179,11 +247,11 @@ unsafe fn tile<L: Lane, const R: usize, const C: usize, const MODE: Mode, const 
                     begin::<L, R, C, MODE>(&mut sums, pass, x);
                 }
                 let next = usize::from(alone);
-                add_columns::<L, R, C, MULTIPLY, PART>(&mut sums, pass, next, pass.columns, at, part);
+                add_columns::<L, R, C, MULTIPLY, AHEAD, PART>(&mut sums, pass, next, pass.columns, at, part);
             } else {
                 begin::<L, R, C, MODE>(&mut sums, pass, x);
-                add_columns::<L, R, C, ADD, PART>(&mut sums, pass, 1, pass.unit_columns, at, part);
-                add_columns::<L, R, C, SKIP, PART>(
+                add_columns::<L, R, C, ADD, AHEAD, PART>(&mut sums, pass, 1, pass.unit_columns, at, part);
+                add_columns::<L, R, C, SKIP, AHEAD, PART>(
                     &mut sums,
                     pass,
                     pass.unit_columns,
@@ -259,7 +327,14 @@ unsafe fn begin<L: Lane, const R: usize, const C: usize, const MODE: Mode>(
 /// # Safety
 /// As [`tile`], and `end` must not exceed the number of columns.
 #[inline(always)]
-unsafe fn add_columns<L: Lane, const R: usize, const C: usize, const ROW0: u8, const PART: bool>(
+unsafe fn add_columns<
+    L: Lane,
+    const R: usize,
+    const C: usize,
+    const ROW0: u8,
+    const AHEAD: Ahead,
+    const PART: bool,
+>(
     sums: &mut [[L::Vector; C]; R],
     pass: &Pass,
     mut j: usize,
@@ -270,8 +345,8 @@ unsafe fn add_columns<L: Lane, const R: usize, const C: usize, const ROW0: u8, c
     // SAFETY: as above; table entries `j * R + r` exist for every column and row.
     unsafe {
         while L::PAIRS && j + 1 < end {
-            let x = read::<L, C, PART>((*pass.inputs.add(j)).add(at), part);
-            let y = read::<L, C, PART>((*pass.inputs.add(j + 1)).add(at), part);
+            let x = input::<L, C, AHEAD, PART>((*pass.inputs.add(j)).add(at), part);
+            let y = input::<L, C, AHEAD, PART>((*pass.inputs.add(j + 1)).add(at), part);
             let table = pass.tables.add(j * R * L::WORDS);
             for r in 0..R {
                 if r == 0 && ROW0 == ADD {
@@ -290,7 +365,7 @@ unsafe fn add_columns<L: Lane, const R: usize, const C: usize, const ROW0: u8, c
             j += 2;
         }
         while j < end {
-            let x = read::<L, C, PART>((*pass.inputs.add(j)).add(at), part);
+            let x = input::<L, C, AHEAD, PART>((*pass.inputs.add(j)).add(at), part);
             let table = pass.tables.add(j * R * L::WORDS);
             for r in 0..R {
                 if r == 0 && ROW0 == ADD {
@@ -306,6 +381,36 @@ unsafe fn add_columns<L: Lane, const R: usize, const C: usize, const ROW0: u8, c
             }
             j += 1;
         }
+    }
+}
+
+/// Loads `C` vectors of an input, or one in part, and asks for those further on with [`INPUTS`].
+///
+/// # Safety
+/// As [`read`], and with [`INPUTS`] the `C` vectors `DISTANCE` further on must lie within the row.
+#[inline(always)]
+unsafe fn input<L: Lane, const C: usize, const AHEAD: Ahead, const PART: bool>(
+    from: *const u8,
+    part: usize,
+) -> [L::Vector; C] {
+    // SAFETY: the contract of this function.
+    unsafe {
+        if AHEAD == INPUTS {
+            prefetch::<L, C>(from);
+        }
+        read::<L, C, PART>(from, part)
+    }
+}
+
+/// Asks for the lines of the `C` vectors `DISTANCE` after `from`.
+///
+/// # Safety
+/// They must lie within the row.
+#[inline(always)]
+unsafe fn prefetch<L: Lane, const C: usize>(from: *const u8) {
+    for line in 0..C * L::BYTES / LINE {
+        // SAFETY: the contract of this function.
+        unsafe { L::prefetch(from.add(DISTANCE + line * LINE)) };
     }
 }
 

@@ -136,6 +136,15 @@ fn rows_longer_than_any_block() {
 }
 
 #[test]
+fn rows_long_enough_for_requests_ahead() {
+    // Both sides of every bound of `Lane::ahead`, around its least length, with every rest of a tile's end.
+    let lengths = [16_383, 16_384, 16_385, 16_500, 16_640, 16_895];
+    for (k, m) in [(1, 2), (2, 1), (2, 2), (3, 6), (4, 2), (5, 3), (8, 2), (8, 4), (9, 3), (12, 5), (13, 4)] {
+        check_operations(k, m, lengths.into_iter(), (k * 100 + m) as u64);
+    }
+}
+
+#[test]
 fn kernels_are_listed_and_chosen() {
     let usable = kernels();
     assert_eq!(usable[0], Kernel::Scalar);
