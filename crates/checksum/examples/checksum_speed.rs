@@ -221,6 +221,55 @@ fn pairs() {
     }
 }
 
+/// Place and content of a frame.
+type Frame<'a> = ([u8; 32], &'a [u8]);
+
+/// Checksums of frames: HighwayHash side by side, and CRC-64/NVME, which is what a checksum without a key costs.
+fn frames() {
+    let words = (0..(32 * MIB / 8) as u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let data: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+    // 32 MiB are more than the second-level cache of a core holds.
+    let cases = [
+        ("near", 256 * KIB, 16 * KIB),
+        ("near", 256 * KIB, 64 * KIB),
+        ("far", 32 * MIB, 64 * KIB),
+        ("far", 32 * MIB, MIB / 2),
+    ];
+    for (name, all, size) in cases {
+        let frames: Vec<Frame<'_>> = data[..all].chunks_exact(size).map(|f| ([1; 32], f)).collect();
+        let rounds = 512 * MIB / all;
+        let figure = |hash: &dyn Fn(&[Frame<'_>])| {
+            let start = processor_time();
+            (0..rounds).for_each(|_| hash(black_box(&frames)));
+            (processor_time() - start).as_secs_f64() * GIB / (rounds * all) as f64
+        };
+        let highway = |side_by_side: usize| {
+            figure(&|frames| {
+                let mut out = [[0; 32]; 4];
+                for some in frames.chunks(side_by_side) {
+                    frame_hashes(&[1, 2, 3, 4], some, &mut out[..some.len()]);
+                }
+                black_box(out);
+            })
+        };
+        let crc = figure(&|frames| {
+            for (place, frame) in frames {
+                let mut hasher = Hasher::new(Algorithm::Crc64Nvme);
+                hasher.update(place);
+                hasher.update(frame);
+                black_box(hasher.finish());
+            }
+        });
+        let kib = size / KIB;
+        println!(
+            "frames of {kib} KiB, {name}: HighwayHash of 1, 2, 4 {:.3}, {:.3}, {:.3}, CRC-64/NVME {crc:.3} CPU-s/GiB",
+            highway(1),
+            highway(2),
+            highway(4)
+        );
+    }
+}
+
 /// Hashes of frames, one after the other and side by side.
 fn rows() {
     let data = vec![7u8; MIB / 2];
@@ -279,6 +328,7 @@ fn main() {
     }
     pairs();
     rows();
+    frames();
     for paced in [0, 1, 3] {
         beside(paced);
     }

@@ -61,6 +61,9 @@ impl Kernel {
         #[cfg(target_arch = "x86_64")]
         {
             if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
+                if super::x86::rotates_in_one_cycle() {
+                    kernels.push(&AVX512_ONE);
+                }
                 kernels.push(&AVX512);
             }
             if is_x86_feature_detected!("avx2") {
@@ -153,6 +156,16 @@ kernel!(PLAIN, "plain", plain, [], u32, u32, u32);
 kernel!(SSE2, "sse2", sse2, [], u32, Pair<x86::Sse2>, Pair<x86::Sse2>);
 #[cfg(target_arch = "x86_64")]
 kernel!(AVX2, "avx2", avx2, ["avx2"], u32, x86::Avx2, Pair<x86::Avx2>);
+#[cfg(target_arch = "x86_64")]
+kernel!(
+    AVX512_ONE,
+    "avx512vl",
+    avx512_one,
+    ["avx512f,avx512vl,avx2"],
+    x86::Avx512One,
+    x86::Avx512,
+    Pair<x86::Avx512>
+);
 #[cfg(target_arch = "x86_64")]
 kernel!(AVX512, "avx512vl", avx512, ["avx512f,avx512vl,avx2"], u32, x86::Avx512, Pair<x86::Avx512>);
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]

@@ -2,8 +2,11 @@
 //! three-input logic in one instruction each).
 //!
 //! AVX-512VL uses 256-bit registers: the dependency chain limits the speed, not the width, and narrow
-//! registers do not lower the processor's clock. A vector register with one lane was tried for a lone
-//! message: on Zen 4, where a rotation takes two cycles, plain registers are faster.
+//! registers do not lower the processor's clock. 512-bit registers, and two of them side by side for 32
+//! messages, were measured and save too little (docs/decisions/0082-hash-lanes.md).
+//!
+//! A lone message is hashed in one lane of a vector register where a rotation takes one cycle (Intel): a step
+//! is shorter by what the three-input logic saves. On Zen 4, where it takes two, plain registers are faster.
 //!
 //! Must not depend on: streams, scheduling.
 
@@ -22,6 +25,16 @@ pub(super) struct Avx2(__m256i);
 /// Eight messages with AVX-512VL on 256-bit registers.
 #[derive(Clone, Copy)]
 pub(super) struct Avx512(__m256i);
+
+/// One message with AVX-512VL, in the lowest lane of a 128-bit register.
+#[derive(Clone, Copy)]
+pub(super) struct Avx512One(__m128i);
+
+/// Whether [`Avx512One`] is faster than plain registers on this processor, which has AVX-512VL.
+pub(super) fn rotates_in_one_cycle() -> bool {
+    let vendor = __cpuid(0);
+    [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).as_flattened() == b"GenuineIntel"
+}
 
 /// `d ^ (b & (c ^ d))`, as a table of three inputs for `vpternlogd`.
 const F: i32 = 0xca;
@@ -156,6 +169,44 @@ impl Lane for Avx2 {
 impl Lane for Avx512 {
     eight_wide!();
     ternary_logic!(_mm256_add_epi32 _mm256_rol_epi32 _mm256_ternarylogic_epi32);
+}
+
+impl Lane for Avx512One {
+    const WIDTH: usize = 1;
+
+    #[inline(always)]
+    unsafe fn splat(value: u32) -> Self {
+        // SAFETY: see above.
+        unsafe { Self(_mm_set1_epi32(value as i32)) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const u32) -> Self {
+        // SAFETY: see above.
+        unsafe { Self::splat(from.read_unaligned()) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u32) {
+        // SAFETY: see above.
+        unsafe { to.write_unaligned(_mm_cvtsi128_si32(self.0) as u32) }
+    }
+
+    ternary_logic!(_mm_add_epi32 _mm_rol_epi32 _mm_ternarylogic_epi32);
+
+    #[inline(always)]
+    unsafe fn words(from: *const *const u8, offset: usize) -> [Self; 16] {
+        // SAFETY: see above. A loop, because a closure would not have the instruction set. Each word becomes
+        // a broadcast operand of its addition.
+        unsafe {
+            let block = (*from).add(offset).cast::<u32>();
+            let mut words = [Self::splat(0); 16];
+            for (i, word) in words.iter_mut().enumerate() {
+                *word = Self::load(block.add(i));
+            }
+            words
+        }
+    }
 }
 
 impl Lane for Sse2 {
