@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Merge when this many runs of similar size are at the front.
 const FAN_IN: usize = 4;
-/// Always merge above this many runs.
+/// Also merge runs that are not similar, as few as leave this many.
 const MAX_RUNS: usize = 8;
 /// A run belongs to a merge if it is at most this many times as large as the runs already selected.
 const LIKE: u64 = 4;
@@ -26,6 +26,21 @@ const LIKE: u64 = 4;
 struct Replaced {
     records: Vec<Loc>,
     regions: Vec<(Region, u64)>,
+}
+
+/// How many runs at the front are to be merged, if any are. `bytes`: of the runs, newest first.
+///
+/// Many small runs in front of a large one, as they are after a long merge, become one run without the large one: each
+/// merge of all runs costs as much as the drive holds.
+fn due(bytes: &[u64]) -> Option<usize> {
+    let n = bytes.len();
+    let mut take = 1;
+    let mut sum = *bytes.first()?;
+    while take < n && (bytes[take] <= sum * LIKE || n - take >= MAX_RUNS) {
+        sum += bytes[take];
+        take += 1;
+    }
+    (take >= FAN_IN || (take > 1 && n > MAX_RUNS)).then_some(take)
 }
 
 /// A merge in progress.
@@ -123,19 +138,27 @@ impl Shared {
         Ok(Arc::new(Run::open(&self.index_folder, id, bytes, &self.key, &self.counters)?))
     }
 
-    /// Starts a merge if one is due.
-    pub fn start_merge(&self) -> Result<Option<Merge>> {
+    /// Starts a merge that is due, or continues one for about `budget` bytes. `under_way`: merges that were started, each of
+    /// newer runs than the one before. A merge of many runs takes minutes on a large drive, in which hundreds of new ones
+    /// are written: these are merged first.
+    pub fn merge(&self, under_way: &mut Vec<Merge>, budget: u64) -> Result<()> {
+        if let Some(m) = self.start_merge(under_way.last())? {
+            under_way.push(m);
+        } else if let Some(m) = under_way.pop() {
+            under_way.extend(self.step_merge(m, budget)?);
+        }
+        Ok(())
+    }
+
+    /// Starts a merge if one is due, of runs that are newer than the inputs of `other`.
+    fn start_merge(&self, other: Option<&Merge>) -> Result<Option<Merge>> {
         let runs = self.core.lock().runs.clone();
-        let n = runs.runs.len();
-        let mut take = 1;
-        let mut bytes = runs.runs.first().map_or(0, |r| r.bytes);
-        while take < n && (runs.runs[take].bytes <= bytes * LIKE || n > MAX_RUNS) {
-            bytes += runs.runs[take].bytes;
-            take += 1;
-        }
-        if take < FAN_IN && n <= MAX_RUNS || take < 2 {
-            return Ok(None);
-        }
+        let n = match other {
+            Some(m) => runs.runs.iter().position(|r| r.id == m.inputs[0]).unwrap_or(0),
+            None => runs.runs.len(),
+        };
+        let bytes: Vec<u64> = runs.runs[..n].iter().map(|r| r.bytes).collect();
+        let Some(take) = due(&bytes) else { return Ok(None) };
         let inputs: Vec<Arc<Run>> = runs.runs[..take].to_vec();
         let expected = inputs.iter().map(|r| r.entries).sum();
         let id = {
@@ -149,12 +172,12 @@ impl Shared {
             scan: MergedScan::new(inputs.into_iter(), b"", Mode::Wait, None).map_err(must)?,
             writer: RunWriter::new(&self.index_folder, id, &self.key, expected)?,
             id,
-            last: take == n,
+            last: take == runs.runs.len(),
         }))
     }
 
     /// Continues a merge for about `budget` bytes; returns it unless it is finished.
-    pub fn step_merge(&self, mut m: Merge, budget: u64) -> Result<Option<Merge>> {
+    fn step_merge(&self, mut m: Merge, budget: u64) -> Result<Option<Merge>> {
         let stop = m.writer.bytes() + budget;
         while m.writer.bytes() < stop {
             match m.scan.peek() {
@@ -204,12 +227,13 @@ impl Shared {
 
     /// Does all due merges now.
     pub fn merge_all(&self) -> Result<()> {
-        while let Some(mut m) = self.start_merge()? {
-            while let Some(rest) = self.step_merge(m, 8 << 20)? {
-                m = rest;
+        let mut under_way = Vec::new();
+        loop {
+            self.merge(&mut under_way, u64::MAX / 2)?;
+            if under_way.is_empty() {
+                return Ok(());
             }
         }
-        Ok(())
     }
 }
 
@@ -303,6 +327,114 @@ impl Core {
             next_extent: self.next_extent,
             fences: self.fences.durable().map(|(k, f)| (*k, *f)).collect(),
             unnamed: self.unnamed_note(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Accept, Completion, Drive, Label, Options, Role};
+    use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, GroupId, RegisterKey, Space};
+    use ashlar_machine::{BufferPool, Folder, SimDisk};
+    use bytes::Bytes;
+
+    const GROUP: GroupId = GroupId::new(0, 0);
+
+    #[test]
+    fn small_runs_are_merged_without_a_large_one() {
+        assert_eq!((due(&[]), due(&[1]), due(&[1, 1, 1])), (None, None, None));
+        assert_eq!((due(&[1; 4]), due(&[1, 1, 1, 1, 17])), (Some(4), Some(4)));
+        assert_eq!(due(&[1, 1, 1, 1, 16]), Some(5), "similar enough");
+        let after_a_long_merge = [vec![1; 100], vec![1_000]].concat();
+        assert_eq!(due(&after_a_long_merge), Some(100));
+        let unlike: Vec<u64> = (0..9).map(|n| 5_u64.pow(n)).collect();
+        assert_eq!((due(&unlike[..8]), due(&unlike)), (None, Some(2)), "as few as leave eight");
+    }
+
+    /// While a merge goes on, `meanwhile` runs are written.
+    #[test]
+    fn each_entry_is_merged_few_times_and_few_runs_stay() {
+        for meanwhile in [0, 3, 40] {
+            let (mut runs, mut merged, mut written) = (Vec::new(), 0, 0);
+            while written < 10_000 {
+                runs.insert(0, 1);
+                written += 1;
+                while let Some(take) = due(&runs) {
+                    let bytes: u64 = runs.drain(..take).sum();
+                    merged += bytes;
+                    runs.insert(0, bytes);
+                    if bytes > 100 {
+                        written += meanwhile;
+                        (0..meanwhile).for_each(|_| runs.insert(0, 1));
+                    }
+                    if written >= 10_000 {
+                        break;
+                    }
+                }
+                assert!(runs.len() <= MAX_RUNS || written >= 10_000, "{} runs", runs.len());
+            }
+            assert!(merged < 16 * written, "{meanwhile}: {merged}");
+        }
+    }
+
+    fn key(i: u64) -> RegisterKey {
+        RegisterKey::new(GROUP, Space::Object, BucketId([1; 16]), format!("key-{i:05}").as_bytes())
+    }
+
+    /// Writes an index file with these keys.
+    fn write(d: &Drive, keys: impl Iterator<Item = u64>, counter: u64) {
+        let ballot = Ballot { epoch: 0, counter, node: 1, nonce: 1 };
+        for i in keys {
+            let record = Bytes::copy_from_slice(&counter.to_be_bytes());
+            let accept =
+                Accept { key: key(i), ballot, epoch: 0, record, summary: Bytes::new(), inline: None };
+            d.accept(accept, Completion::ignored());
+        }
+        d.pump();
+        d.shared.drain().unwrap();
+    }
+
+    #[test]
+    fn runs_written_during_a_merge_are_merged_before_it_ends() {
+        let disk = SimDisk::new(256 << 20);
+        let folder = Folder::simulated(&disk, None);
+        let label = Label { deployment: DeploymentId([7; 16]), drive: DriveId([1; 16]), created_ms: 0 };
+        crate::format_folder(&folder, &label, &[(GROUP, Role::Voter)], 1 << 20).unwrap();
+        let mut o = Options::new(BufferPool::new(64 << 20));
+        (o.segment_bytes, o.journal_segment_bytes, o.reserve_bytes) = (1 << 20, 1 << 20, 1 << 20);
+        let d = Drive::open_folder(&folder, &o, false).unwrap();
+        let (mut merges, mut newest) = (Vec::new(), std::collections::BTreeMap::new());
+        let mut put = |from: u64, to: u64, step: u64, counter: u64| {
+            let keys: Vec<u64> = (from..to).step_by(step as usize).collect();
+            newest.extend(keys.iter().map(|k| (*k, counter)));
+            write(&d, keys.into_iter(), counter);
+        };
+        for n in 0..4 {
+            put(n, 3_000, 2, n + 1);
+        }
+        d.shared.merge(&mut merges, 1).unwrap();
+        d.shared.merge(&mut merges, 1).unwrap();
+        assert_eq!((merges.len(), d.shared.core.lock().runs.runs.len()), (1, 4), "one under way");
+        for n in 0..4 {
+            put(n * 50, n * 50 + 200, 1, n + 10);
+        }
+        d.shared.merge(&mut merges, 1).unwrap();
+        assert_eq!(merges.len(), 2);
+        put(100, 110, 1, 20);
+        while merges.len() == 2 {
+            d.shared.merge(&mut merges, 1).unwrap();
+        }
+        assert_eq!(d.shared.core.lock().runs.runs.len(), 6, "the new ones have become one");
+        while !merges.is_empty() {
+            d.shared.merge(&mut merges, 1 << 20).unwrap();
+        }
+        assert_eq!(d.shared.core.lock().runs.runs.len(), 3);
+        d.shared.merge_all().unwrap();
+        assert_eq!(d.audit().unwrap(), Vec::<String>::new());
+        for (i, counter) in newest {
+            let seen = d.read_now(&key(i), true, 0).unwrap().unwrap().accepted.unwrap();
+            assert_eq!(seen.ballot.counter, counter, "key {i}");
         }
     }
 }

@@ -343,8 +343,7 @@ impl Drive {
         for _ in 0..3 {
             self.shared.submit_and_wait(Vec::new())?;
             self.shared.drop_empty_extents();
-            let mut merge = None;
-            self.shared.round(&mut merge, true)?;
+            self.shared.round(&mut Vec::new(), true)?;
         }
         Ok(())
     }
@@ -363,17 +362,17 @@ impl Drive {
     #[doc(hidden)]
     pub fn upkeep(&self) -> Result<()> {
         let _one = self.shared.upkeep.lock();
-        self.shared.round(&mut None, false)
+        self.shared.round(&mut Vec::new(), false)
     }
 
     /// Without threads: rounds of the maintenance thread until it has nothing to merge.
     #[doc(hidden)]
     pub fn upkeep_with_merges(&self) -> Result<()> {
         let _one = self.shared.upkeep.lock();
-        let mut merge = None;
+        let mut merges = Vec::new();
         loop {
-            self.shared.round(&mut merge, false)?;
-            if merge.is_none() {
+            self.shared.round(&mut merges, false)?;
+            if merges.is_empty() {
                 return Ok(());
             }
         }

@@ -88,7 +88,8 @@ impl RunSet {
 
 /// A merged scan of several runs: for each key the newest entry.
 ///
-/// Most entries are in the oldest run, so most steps stay in one run and cost one comparison.
+/// Most entries are in one large run, so most steps stay in one run and cost one comparison. A step to another one costs as
+/// many as the logarithm of the number of runs: there are a hundred where a long merge keeps short ones waiting.
 pub(crate) struct MergedScan<'c> {
     /// Newest first.
     cursors: Vec<Cursor<'c>>,
@@ -106,8 +107,10 @@ impl<'c> MergedScan<'c> {
         cache: Option<&'c BlockCache>,
     ) -> Lookup<MergedScan<'c>> {
         let cursors = runs.map(|r| Cursor::new(r, from, mode, cache)).collect::<Lookup<Vec<_>>>()?;
-        let mut scan = MergedScan { order: (0..cursors.len()).collect(), cursors, same: 0 };
-        scan.sort();
+        let mut order: Vec<usize> = (0..cursors.len()).filter(|i| cursors[*i].peek().is_some()).collect();
+        order.sort_unstable_by_key(|i| (cursors[*i].peek().map(|(key, _)| key), *i));
+        let mut scan = MergedScan { cursors, order, same: 0 };
+        scan.same = scan.count_same();
         Ok(scan)
     }
 
@@ -122,33 +125,44 @@ impl<'c> MergedScan<'c> {
             self.cursors[*i].next()?;
         }
         if self.same != 1 || !self.is_first() {
-            self.sort();
+            // Those behind are in order.
+            (0..self.same).rev().for_each(|at| self.place(at));
+            self.same = self.count_same();
         }
         Ok(())
     }
 
+    /// The key of a cursor.
+    fn key(&self, cursor: usize) -> Option<&[u8]> {
+        self.cursors[cursor].peek().map(|(key, _)| key)
+    }
+
     /// Whether the first cursor has an entry and its key is below those of all others.
     fn is_first(&self) -> bool {
-        match (self.key(0), self.key(1)) {
-            (Some(first), Some(second)) => first < second,
-            (first, None) => first.is_some(),
-            (None, _) => false,
+        match self.order[..] {
+            [first, second, ..] => self.key(first).is_some_and(|key| Some(key) < self.key(second)),
+            [first] => self.key(first).is_some(),
+            [] => false,
         }
     }
 
-    /// The key of the cursor at this place of the order.
-    fn key(&self, place: usize) -> Option<&[u8]> {
-        self.order.get(place).and_then(|i| self.cursors[*i].peek()).map(|(key, _)| key)
+    /// Moves the cursor at this place of the order to where it belongs behind it, or out of the order at its end.
+    fn place(&mut self, at: usize) {
+        let cursor = self.order[at];
+        let key = self.key(cursor);
+        if key.is_none() {
+            self.order.remove(at);
+            return;
+        }
+        let behind = self.order[at + 1..].partition_point(|i| (self.key(*i), *i) < (key, cursor));
+        self.order[at..=at + behind].rotate_left(1);
     }
 
-    /// Orders the cursors anew.
-    fn sort(&mut self) {
-        let MergedScan { cursors, order, .. } = self;
-        let key = |i: &usize| cursors[*i].peek().map(|(key, _)| key);
-        order.retain(|i| key(i).is_some());
-        order.sort_unstable_by(|a, b| key(a).cmp(&key(b)).then(a.cmp(b)));
-        let same = order.iter().take_while(|i| key(i) == key(&order[0])).count();
-        self.same = same;
+    /// How many cursors are at the first key.
+    fn count_same(&self) -> usize {
+        let Some(first) = self.order.first() else { return 0 };
+        let key = self.key(*first);
+        self.order.iter().take_while(|i| self.key(**i) == key).count()
     }
 }
 

@@ -27,7 +27,7 @@ const MERGE_STEP: u64 = 2 << 20;
 impl Shared {
     /// Runs the maintenance thread.
     pub fn run_maintenance(self: &Arc<Self>) {
-        let mut merge: Option<Merge> = None;
+        let mut merges: Vec<Merge> = Vec::new();
         let mut last_tick = Instant::now();
         loop {
             {
@@ -35,7 +35,7 @@ impl Shared {
                 if core.closing || core.fenced.is_some() {
                     break;
                 }
-                if !core.maintenance_woken && merge.is_none() {
+                if !core.maintenance_woken && merges.is_empty() {
                     self.maintenance_work.wait_for(&mut core, self.options.tick);
                 }
                 core.maintenance_woken = false;
@@ -48,15 +48,15 @@ impl Shared {
                 self.tick();
             }
             let one = self.upkeep.lock();
-            let done = self.round(&mut merge, false);
+            let done = self.round(&mut merges, false);
             drop(one);
             if let Err(e) = done {
                 tracing::warn!(drive = %self.label.drive, error = %e, "drive upkeep failed");
-                merge = None;
+                merges.clear();
                 ashlar_environment::thread::sleep(Duration::from_millis(50).min(self.options.tick));
             }
         }
-        drop(merge);
+        drop(merges);
         // Before it waits for a journal that may hang.
         self.mark_fenced();
         self.last_round();
@@ -120,11 +120,11 @@ impl Shared {
         core.raise_floors(None, &self.journal_work);
     }
 
-    /// One round of upkeep. `all`: do everything that is due, now.
-    pub fn round(self: &Arc<Self>, merge: &mut Option<Merge>, all: bool) -> Result<()> {
+    /// One round of upkeep. `merges`: those under way. `all`: do everything that is due, now.
+    pub fn round(self: &Arc<Self>, merges: &mut Vec<Merge>, all: bool) -> Result<()> {
         self.writable()?;
         if self.counters.index_broken.load(Ordering::SeqCst) {
-            *merge = None;
+            merges.clear();
             self.rebuild_index()?;
         }
         if self.wants_spare() {
@@ -151,14 +151,11 @@ impl Shared {
             self.prepare_extent()?;
             self.prepare_names()?;
         }
-        *merge = match merge.take() {
-            Some(m) => self.step_merge(m, MERGE_STEP)?,
-            None => self.start_merge()?,
-        };
-        while all && let Some(m) = merge.take() {
-            *merge = self.step_merge(m, u64::MAX / 2)?;
+        self.merge(merges, MERGE_STEP)?;
+        while all && !merges.is_empty() {
+            self.merge(merges, u64::MAX / 2)?;
         }
-        if merge.is_none() {
+        if merges.is_empty() {
             self.compact_one(all)?;
         }
         Ok(())

@@ -130,7 +130,9 @@ impl Run {
         if index_at > filter_at || filter_at > footer_at {
             return Err(bad("footer offsets"));
         }
-        let mut index = vec![0; (filter_at - index_at) as usize];
+        // At most as many, so that memory is asked for once.
+        let (keys, count) = ((filter_at - index_at) as usize, (index_at / BLOCK as u64) as usize + 1);
+        let mut index = vec![0; keys];
         file.read_at(&mut index, index_at).map_err(io)?;
         let mut filter = vec![0; (footer_at - filter_at) as usize];
         file.read_at(&mut filter, filter_at).map_err(io)?;
@@ -144,8 +146,8 @@ impl Run {
             serial: OPENED.fetch_add(1, Ordering::Relaxed),
             file,
             key: *key,
-            arena: Vec::new(),
-            blocks: Vec::new(),
+            arena: Vec::with_capacity(keys),
+            blocks: Vec::with_capacity(count),
             filter,
             counters: counters.clone(),
         };
@@ -409,15 +411,19 @@ impl RunWriter {
         self.spill()?;
         let index = std::mem::take(&mut self.index).into_vec();
         let filter = std::mem::take(&mut self.filter);
-        self.out = tail(self.id, &self.key, self.written, self.entries, &index, &filter);
-        self.spill()?;
+        let footer = footer(self.id, &self.key, self.written, self.entries, &index, &filter);
+        // Not joined: those of a large run are hundreds of megabytes.
+        for part in [index, filter, footer] {
+            self.out = part;
+            self.spill()?;
+        }
         self.file.sync_all().map_err(|e| Error::io(file_name(self.id), &e))?;
         Ok(self.written)
     }
 }
 
-/// The bytes after the blocks, which end at `index_at`: block index, filter and footer.
-fn tail(id: u32, key: &HashKey, index_at: u64, entries: u64, index: &[u8], filter: &[u8]) -> Vec<u8> {
+/// The footer of a run whose blocks end at `index_at`.
+fn footer(id: u32, key: &HashKey, index_at: u64, entries: u64, index: &[u8], filter: &[u8]) -> Vec<u8> {
     let filter_at = index_at + index.len() as u64;
     let footer_at = filter_at + filter.len() as u64;
     let mut w = Writer::with_capacity(FOOTER);
@@ -432,16 +438,14 @@ fn tail(id: u32, key: &HashKey, index_at: u64, entries: u64, index: &[u8], filte
     footer.resize(FOOTER - 16, 0);
     let sum = hash(key, id, footer_at, &footer);
     footer.extend_from_slice(&sum);
-    [index, filter, &footer].concat()
+    footer
 }
 
 /// A run of one block with arbitrary parts and valid hashes: for the fuzzer.
 pub(crate) fn sealed_run(id: u32, key: &HashKey, block: &[u8], index: &[u8], filter: &[u8]) -> Vec<u8> {
-    let mut out = block.to_vec();
-    out.extend_from_slice(&hash(key, id, 0, block));
-    let tail = tail(id, key, out.len() as u64, 1, index, filter);
-    out.extend_from_slice(&tail);
-    out
+    let out = [block, &hash(key, id, 0, block)].concat();
+    let footer = footer(id, key, out.len() as u64, 1, index, filter);
+    [&out, index, filter, &footer].concat()
 }
 
 /// A short key that is above `below` and at or below `key`.
