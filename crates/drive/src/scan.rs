@@ -40,6 +40,41 @@ enum Step {
     End,
 }
 
+/// A register that a scan came to.
+enum Seen<'a> {
+    /// Copied from the overlay.
+    Recent(RegisterKey, Register),
+    /// In a block of an index file; the key is valid.
+    Stored(&'a [u8], Register<&'a [u8]>),
+}
+
+impl Seen<'_> {
+    fn key(&self) -> &[u8] {
+        match self {
+            Seen::Recent(key, _) => key.as_bytes(),
+            Seen::Stored(key, _) => key,
+        }
+    }
+
+    fn register(&self) -> Register<&[u8]> {
+        match self {
+            Seen::Recent(_, r) => r.borrowed(),
+            Seen::Stored(_, r) => r.clone(),
+        }
+    }
+
+    /// The entry for a list; what is not in the overlay is copied here.
+    fn entry(self) -> Option<Entry> {
+        let Register { ballot, digest, .. } = self.register();
+        let hint = self.register().hinted();
+        let (key, summary) = match self {
+            Seen::Recent(key, r) => (key, r.summary.into_vec().into()),
+            Seen::Stored(key, r) => (RegisterKey::from_bytes(key)?, Bytes::copy_from_slice(r.summary)),
+        };
+        Some(Entry { key, ballot, hint, digest, summary })
+    }
+}
+
 /// What a scan leaves out.
 struct Folding<'a> {
     fold: Option<&'a Fold>,
@@ -59,15 +94,11 @@ impl Folding<'_> {
     }
 
     /// Passes a register on.
-    fn show(
-        &mut self,
-        key: &[u8],
-        r: Register<&[u8]>,
-        each: &mut impl FnMut(&[u8], Register<&[u8]>) -> bool,
-    ) -> Step {
-        let end = self.fold.filter(|_| !r.summary.is_empty()).and_then(|fold| fold.end(key));
+    fn show(&mut self, seen: Seen<'_>, each: &mut impl FnMut(Seen<'_>) -> bool) -> Step {
+        let fold = self.fold.filter(|_| !seen.register().summary.is_empty());
+        let end = fold.and_then(|fold| fold.end(seen.key()));
         self.within = end.map(|end| (end, STRIDE));
-        if each(key, r) { Step::On } else { Step::End }
+        if each(seen) { Step::On } else { Step::End }
     }
 
     /// Passes an entry of the index files on, unless it is left out.
@@ -75,7 +106,7 @@ impl Folding<'_> {
         &mut self,
         key: &[u8],
         value: &[u8],
-        each: &mut impl FnMut(&[u8], Register<&[u8]>) -> bool,
+        each: &mut impl FnMut(Seen<'_>) -> bool,
     ) -> Lookup<Step> {
         if let Some(step) = self.leaves_out(key) {
             return Ok(step);
@@ -84,20 +115,20 @@ impl Folding<'_> {
         if !RegisterKey::is_valid(key) {
             return Err(Halt::Failed(Error::Corrupt("index key".into())));
         }
-        Ok(self.show(key, r, each))
+        Ok(self.show(Seen::Stored(key, r), each))
     }
 
     /// Passes an entry of the overlay on, unless it is removed or left out.
     fn pass(
         &mut self,
-        key: &[u8],
-        r: Option<&Register>,
-        each: &mut impl FnMut(&[u8], Register<&[u8]>) -> bool,
+        key: RegisterKey,
+        r: Option<Register>,
+        each: &mut impl FnMut(Seen<'_>) -> bool,
     ) -> Step {
         let Some(r) = r else { return Step::On };
-        match self.leaves_out(key) {
+        match self.leaves_out(key.as_bytes()) {
             Some(step) => step,
-            None => self.show(key, r.borrowed(), each),
+            None => self.show(Seen::Recent(key, r), each),
         }
     }
 }
@@ -111,7 +142,7 @@ impl Shared {
         fold: Option<&Fold>,
         chunk: usize,
         mode: Mode,
-        mut each: impl FnMut(&[u8], Register<&[u8]>) -> bool,
+        mut each: impl FnMut(Seen<'_>) -> bool,
     ) -> Lookup<()> {
         let mut folding = Folding { fold, within: None, scanned: 0 };
         let chunk = if fold.is_some() { chunk.min(FEW) } else { chunk };
@@ -133,7 +164,7 @@ impl Shared {
         folding: &mut Folding<'_>,
         mut chunk: usize,
         mode: Mode,
-        each: &mut impl FnMut(&[u8], Register<&[u8]>) -> bool,
+        each: &mut impl FnMut(Seen<'_>) -> bool,
     ) -> Lookup<Step> {
         let mut from = from.to_vec();
         loop {
@@ -169,7 +200,7 @@ impl Shared {
         (from, until): (&[u8], &[u8]),
         mode: Mode,
         folding: &mut Folding<'_>,
-        each: &mut impl FnMut(&[u8], Register<&[u8]>) -> bool,
+        each: &mut impl FnMut(Seen<'_>) -> bool,
     ) -> Lookup<Step> {
         let mut recent = recent.into_iter().peekable();
         if !runs.runs.is_empty() {
@@ -182,7 +213,7 @@ impl Shared {
                 let mut hidden = false;
                 while let Some((k, r)) = recent.next_if(|(k, _)| k.as_bytes() <= stored) {
                     hidden = k.as_bytes() == stored;
-                    match folding.pass(k.as_bytes(), r.as_ref(), each) {
+                    match folding.pass(k, r, each) {
                         Step::On => {}
                         step => return Ok(step),
                     }
@@ -197,7 +228,7 @@ impl Shared {
             }
         }
         for (k, r) in recent {
-            match folding.pass(k.as_bytes(), r.as_ref(), each) {
+            match folding.pass(k, r, each) {
                 Step::On => {}
                 step => return Ok(step),
             }
@@ -218,14 +249,8 @@ impl Shared {
             return Ok(out);
         }
         // What is copied under the lock is about what is needed.
-        self.walk(range, fold, limit.saturating_add(1).min(CHUNK), mode, |key, r| {
-            out.extend(RegisterKey::from_bytes(key).map(|key| Entry {
-                key,
-                ballot: r.ballot,
-                hint: r.hinted(),
-                digest: r.digest,
-                summary: Bytes::copy_from_slice(r.summary),
-            }));
+        self.walk(range, fold, limit.saturating_add(1).min(CHUNK), mode, |seen| {
+            out.extend(seen.entry());
             out.len() < limit
         })?;
         Ok(out)
@@ -275,11 +300,12 @@ impl Shared {
     pub fn range_digest(&self, range: (&[u8], &[u8]), fold: Option<&Fold>, mode: Mode) -> Lookup<(u64, u64)> {
         let (mut count, mut sum) = (0u64, 0u64);
         let mut bytes = Vec::with_capacity(128);
-        self.walk(range, fold, CHUNK, mode, |key, r| {
+        self.walk(range, fold, CHUNK, mode, |seen| {
+            let r = seen.register();
             bytes.clear();
             bytes.extend_from_slice(&r.ballot.to_bytes());
             bytes.extend_from_slice(&r.digest.to_le_bytes());
-            bytes.extend_from_slice(key);
+            bytes.extend_from_slice(seen.key());
             count += 1;
             sum = sum.wrapping_add(ashlar_checksum::key_hash(&bytes));
             true
