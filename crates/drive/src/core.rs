@@ -233,7 +233,7 @@ impl Shared {
             maintenance_work: Condvar::new(),
             writer: Mutex::new(Writer::new(None, 0, Position::default())),
             files: crate::files::FileCache::new(options.direct),
-            blocks: BlockCache::new(options.cache_bytes / 2),
+            blocks: BlockCache::new(options.cache_bytes),
             counters: Arc::new(Counters::default()),
             syncs: Mutex::new(HashMap::default()),
             spare_making: Mutex::new(()),

@@ -31,7 +31,7 @@ pub struct Options {
     /// Free bytes that new data may not use: kept for deletes, heals and the journal itself.
     pub reserve_bytes: u64,
     /// Memory for recent index changes, in bytes; above it they are written to the index files.
-    /// Half of it is also the limit of the blocks of index files that are kept for lists.
+    /// Also the limit of the blocks of index files that are kept for lists: those of 64 groups in eight files take 4 MiB.
     pub cache_bytes: usize,
     /// The pool of aligned buffers.
     pub pool: BufferPool,
