@@ -6,8 +6,8 @@ MinIO is its last release that the Go module proxy serves: `go install github.co
 MINIO_BIN only Ashlar is measured. ASHLAR_BEFORE is an older program of Ashlar, measured beside them. Each row begins with
 blank drives: folders in memory (or under ASHLAR_SPEED_DIR), or with ASHLAR_SPEED_DRIVES=xfs (root only) XFS on loop devices there. The load is
 `ashlar bench s3` with 8 requests in flight unless the row says something else. CPU is that of the server, user and system,
-within the measured time. ASHLAR_SPEED_TLS=1: all clients talk over TLS (it needs openssl). ASHLAR_SPEED_ROUNDS: all take turns so often, and the medians are printed. ASHLAR_SPEED_ONLY: parts of names of
-rows, separated by commas. ASHLAR_SPEED_KEYS: keys of the rows that list and delete many (20000). By hand only: it is no test.
+within the measured time. ASHLAR_SPEED_TLS=1: all clients talk over TLS (it needs openssl). ASHLAR_SPEED_ROUNDS: all take turns so
+often, and the medians are printed. ASHLAR_SPEED_ONLY: parts of names of rows, separated by commas. ASHLAR_SPEED_KEYS: keys of the rows that list and delete many (20000). By hand only: it is no test.
 """
 
 import json

@@ -225,11 +225,10 @@ impl Shared {
         Ok(())
     }
 
-    /// Does all due merges now.
-    pub fn merge_all(&self) -> Result<()> {
-        let mut under_way = Vec::new();
+    /// Ends the merges under way, and all that are due meanwhile.
+    pub fn merge_all(&self, under_way: &mut Vec<Merge>) -> Result<()> {
         loop {
-            self.merge(&mut under_way, u64::MAX / 2)?;
+            self.merge(under_way, u64::MAX / 2)?;
             if under_way.is_empty() {
                 return Ok(());
             }
@@ -334,9 +333,9 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Accept, Completion, Drive, Label, Options, Role};
-    use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, GroupId, RegisterKey, Space};
-    use ashlar_machine::{BufferPool, Folder, SimDisk};
+    use crate::simulated::simulated_drive;
+    use crate::{Accept, Completion, Drive, Role};
+    use ashlar_format::{Ballot, BucketId, GroupId, RegisterKey, Space};
     use bytes::Bytes;
 
     const GROUP: GroupId = GroupId::new(0, 0);
@@ -397,13 +396,7 @@ mod tests {
 
     #[test]
     fn runs_written_during_a_merge_are_merged_before_it_ends() {
-        let disk = SimDisk::new(256 << 20);
-        let folder = Folder::simulated(&disk, None);
-        let label = Label { deployment: DeploymentId([7; 16]), drive: DriveId([1; 16]), created_ms: 0 };
-        crate::format_folder(&folder, &label, &[(GROUP, Role::Voter)], 1 << 20).unwrap();
-        let mut o = Options::new(BufferPool::new(64 << 20));
-        (o.segment_bytes, o.journal_segment_bytes, o.reserve_bytes) = (1 << 20, 1 << 20, 1 << 20);
-        let d = Drive::open_folder(&folder, &o, false).unwrap();
+        let (_disk, d) = simulated_drive(Role::Voter, 1 << 20, 1 << 20);
         let (mut merges, mut newest) = (Vec::new(), std::collections::BTreeMap::new());
         let mut put = |from: u64, to: u64, step: u64, counter: u64| {
             let keys: Vec<u64> = (from..to).step_by(step as usize).collect();
@@ -430,7 +423,7 @@ mod tests {
             d.shared.merge(&mut merges, 1 << 20).unwrap();
         }
         assert_eq!(d.shared.core.lock().runs.runs.len(), 3);
-        d.shared.merge_all().unwrap();
+        d.shared.merge_all(&mut Vec::new()).unwrap();
         assert_eq!(d.audit().unwrap(), Vec::<String>::new());
         for (i, counter) in newest {
             let seen = d.read_now(&key(i), true, 0).unwrap().unwrap().accepted.unwrap();

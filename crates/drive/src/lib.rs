@@ -71,6 +71,8 @@ mod segment;
 mod settle;
 mod shard_handle;
 mod shards;
+#[cfg(test)]
+mod simulated;
 mod space;
 mod tally;
 mod types;

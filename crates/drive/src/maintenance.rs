@@ -151,9 +151,10 @@ impl Shared {
             self.prepare_extent()?;
             self.prepare_names()?;
         }
-        self.merge(merges, MERGE_STEP)?;
-        while all && !merges.is_empty() {
-            self.merge(merges, u64::MAX / 2)?;
+        if all {
+            self.merge_all(merges)?;
+        } else {
+            self.merge(merges, MERGE_STEP)?;
         }
         if merges.is_empty() {
             self.compact_one(all)?;

@@ -382,9 +382,9 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Drive, Label, Options, Role, Tally};
-    use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, GroupId, RegisterKey, Space, WriteId};
-    use ashlar_machine::{BufferPool, Folder, SimDisk};
+    use crate::simulated::simulated_drive;
+    use crate::{Drive, Role, Tally};
+    use ashlar_format::{Ballot, BucketId, GroupId, RegisterKey, Space, WriteId};
     use bytes::Bytes;
 
     fn put(d: &Drive, id: u8) {
@@ -408,19 +408,7 @@ mod tests {
     /// the maintenance thread read the list of freed ones. Neither affects the shards that came later.
     #[test]
     fn late_free_of_old_number_frees_nothing() {
-        let disk = SimDisk::new(256 << 20);
-        let folder = Folder::simulated(&disk, None);
-        let (deployment, drive) = (DeploymentId([7; 16]), DriveId([1; 16]));
-        crate::format_folder(
-            &folder,
-            &Label { deployment, drive, created_ms: 0 },
-            &[(GroupId::default(), Role::Voter)],
-            64 << 10,
-        )
-        .unwrap();
-        let mut o = Options::new(BufferPool::new(64 << 20));
-        (o.segment_bytes, o.journal_segment_bytes, o.reserve_bytes) = (32 << 10, 64 << 10, 1 << 20);
-        let d = Drive::open_folder(&folder, &o, false).unwrap();
+        let (_disk, d) = simulated_drive(Role::Voter, 32 << 10, 64 << 10);
         // Two to a segment; the third seals the first one.
         (1..=3).for_each(|id| put(&d, id));
         let old = region(&d, 1);

@@ -362,22 +362,15 @@ fn reply(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Label, Options};
-    use ashlar_format::{BucketId, DeploymentId, DriveId, Space};
-    use ashlar_machine::{BufferPool, Folder, SimDisk};
+    use crate::simulated::simulated_drive;
+    use ashlar_format::{BucketId, Space};
+    use ashlar_machine::SimDisk;
 
     const GROUP: GroupId = GroupId::new(0, 0);
 
     /// A drive that holds [`GROUP`] and does not vote in it.
     fn joining() -> (SimDisk, Drive) {
-        let disk = SimDisk::new(256 << 20);
-        let folder = Folder::simulated(&disk, None);
-        let label = Label { deployment: DeploymentId([7; 16]), drive: DriveId([1; 16]), created_ms: 0 };
-        crate::format_folder(&folder, &label, &[(GROUP, Role::Joining)], 64 << 10).unwrap();
-        let mut o = Options::new(BufferPool::new(64 << 20));
-        (o.segment_bytes, o.journal_segment_bytes, o.reserve_bytes) = (1 << 20, 64 << 10, 1 << 20);
-        let d = Drive::open_folder(&folder, &o, false).unwrap();
-        (disk, d)
+        simulated_drive(Role::Joining, 1 << 20, 64 << 10)
     }
 
     fn begin_to_vote(d: &Drive) {

@@ -317,7 +317,7 @@ impl Replay<'_> {
         let full = self.shared.core.lock().overlay.active.bytes > self.shared.options.cache_bytes;
         if full {
             self.shared.drain()?;
-            self.shared.merge_all()?;
+            self.shared.merge_all(&mut Vec::new())?;
         }
         Ok(())
     }

@@ -65,8 +65,8 @@ impl Seen<'_> {
 
     /// The entry for a list; what is not in the overlay is copied here.
     fn entry(self) -> Option<Entry> {
-        let Register { ballot, digest, .. } = self.register();
-        let hint = self.register().hinted();
+        let r = self.register();
+        let (ballot, digest, hint) = (r.ballot, r.digest, r.hinted());
         let (key, summary) = match self {
             Seen::Recent(key, r) => (key, r.summary.into_vec().into()),
             Seen::Stored(key, r) => (RegisterKey::from_bytes(key)?, Bytes::copy_from_slice(r.summary)),
@@ -419,13 +419,13 @@ fn take_stored(s: &mut Stored) -> (ShardName, Option<Shard>) {
 
 fn next_shard(scan: &mut crate::index::MergedScan<'_>, after: Option<ShardName>) -> Lookup<Stored> {
     while let Some((key, value)) = scan.peek() {
-        let found = shard_name(key).filter(|name| after.is_none_or(|a| *name > a)).zip(value);
-        let found = found.map(|(name, value)| Ok((name, Shard::decode(value)?)));
-        let found = found.transpose().map_err(|e: ashlar_format::Error| Halt::Failed(Error::from(e)))?;
-        scan.next()?;
-        if found.is_some() {
-            return Ok(found);
+        let wanted = shard_name(key).filter(|name| after.is_none_or(|a| *name > a)).zip(value);
+        if let Some((name, value)) = wanted {
+            let shard = Shard::decode(value).map_err(|e| Halt::Failed(Error::from(e)))?;
+            scan.next()?;
+            return Ok(Some((name, shard)));
         }
+        scan.next()?;
     }
     Ok(None)
 }

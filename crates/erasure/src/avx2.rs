@@ -28,12 +28,6 @@ impl Lane for Shuffle {
     }
 
     #[inline(always)]
-    unsafe fn prefetch(at: *const u8) {
-        // SAFETY: every x86-64 CPU has the instruction, and it has no effect but on the caches.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
-    }
-
-    #[inline(always)]
     unsafe fn zero() -> __m256i {
         // SAFETY: the trait's contract: the CPU has AVX2.
         unsafe { _mm256_setzero_si256() }

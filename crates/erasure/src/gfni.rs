@@ -28,12 +28,6 @@ impl Lane for Wide {
     }
 
     #[inline(always)]
-    unsafe fn prefetch(at: *const u8) {
-        // SAFETY: every x86-64 CPU has the instruction, and it has no effect but on the caches.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
-    }
-
-    #[inline(always)]
     unsafe fn zero() -> __m512i {
         // SAFETY: the trait's contract: the CPU has AVX-512.
         unsafe { _mm512_setzero_si512() }
@@ -138,12 +132,6 @@ impl Lane for Narrow {
             9..=12 if rows >= 4 => INPUTS,
             _ => NOTHING,
         }
-    }
-
-    #[inline(always)]
-    unsafe fn prefetch(at: *const u8) {
-        // SAFETY: every x86-64 CPU has the instruction, and it has no effect but on the caches.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
 
     #[inline(always)]

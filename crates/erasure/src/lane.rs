@@ -74,8 +74,6 @@ pub(crate) trait Lane {
     fn ahead(_rows: usize, _columns: usize) -> Ahead {
         NOTHING
     }
-    /// Asks for the line at an address within a row. A hint: it changes nothing but the caches.
-    unsafe fn prefetch(_at: *const u8) {}
 
     unsafe fn zero() -> Self::Vector;
     unsafe fn load(from: *const u8) -> Self::Vector;
@@ -402,7 +400,7 @@ unsafe fn input<L: Lane, const C: usize, const AHEAD: Ahead, const PART: bool>(
     }
 }
 
-/// Asks for the lines of the `C` vectors `DISTANCE` after `from`.
+/// Asks for the lines of the `C` vectors `DISTANCE` after `from`. A hint: it changes nothing but the caches.
 ///
 /// # Safety
 /// They must lie within the row.
@@ -410,7 +408,12 @@ unsafe fn input<L: Lane, const C: usize, const AHEAD: Ahead, const PART: bool>(
 unsafe fn prefetch<L: Lane, const C: usize>(from: *const u8) {
     for line in 0..C * L::BYTES / LINE {
         // SAFETY: the contract of this function.
-        unsafe { L::prefetch(from.add(DISTANCE + line * LINE)) };
+        let _at = unsafe { from.add(DISTANCE + line * LINE) };
+        // SAFETY: every x86-64 CPU has the instruction, and it has no effect but on the caches.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(_at.cast());
+        }
     }
 }
 
