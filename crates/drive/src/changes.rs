@@ -4,7 +4,7 @@
 //! compares the key with some twenty others, which all begin alike and lie anywhere in memory: two microseconds a drive, a twelfth of
 //! a small GET over four nodes. So keys are found by their hash, and the order serves lists and the writing of index files only.
 //!
-//! Invariants: both ways lead to the same changes; a change is replaced, never taken out.
+//! Invariants: both ways lead to the same changes; a change is replaced, and taken out only with all others.
 //!
 //! Must not depend on: what a change means.
 
@@ -36,6 +36,13 @@ impl<T> Changes<T> {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
+    }
+
+    /// Removes all and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.all.clear();
+        self.by_key.clear();
+        self.in_order.clear();
     }
 
     pub(crate) fn get(&self, key: &RegisterKey) -> Option<&Change<T>> {
@@ -118,5 +125,7 @@ mod tests {
             assert!(changes.from(Bound::Included(from.clone())).map(shown).eq(expected));
             assert_eq!(changes.get(&from).map(|c| (c.now, c.resolved)), model.get(&from).copied());
         }
+        changes.clear();
+        assert_eq!((changes.len(), changes.iter().count(), changes.get(&key(7)).is_none()), (0, 0, true));
     }
 }

@@ -117,6 +117,8 @@ impl Shared {
                 if size >= chunk {
                     self.move_records(std::mem::take(&mut moves), size)?;
                     size = 0;
+                    // A segment takes seconds, in which clients change the index too.
+                    self.keep_up(false)?;
                     if pace && self.threads {
                         let (least, most) = PAUSES;
                         ashlar_environment::thread::sleep((began.elapsed() * REST).clamp(least, most));

@@ -9,6 +9,7 @@
 use crate::core::{Core, Shared};
 use crate::entry::{Loc, Region, Register, Shard, register_key, shard_key};
 use crate::index::{Manifest, MergedScan, RunSet, must};
+use crate::overlay::Generation;
 use crate::run::{Mode, Run, RunWriter, file_name};
 use crate::{Error, Result};
 use ashlar_format::codec;
@@ -59,8 +60,7 @@ impl Shared {
         let (frozen, runs, mut manifest) = {
             let mut core = self.core.lock();
             if core.overlay.frozen.is_none() {
-                let active = std::mem::take(&mut core.overlay.active);
-                core.overlay.frozen = Some(Arc::new(active));
+                core.overlay.freeze();
                 let m = core.snapshot();
                 self.maintenance.lock().freeze = Some(m);
             }
@@ -68,6 +68,7 @@ impl Shared {
             (core.overlay.frozen.clone(), core.runs.clone(), manifest)
         };
         let Some(frozen) = frozen else { return Ok(()) };
+        let began = ashlar_environment::time::Instant::now();
         let mut replaced = Replaced::default();
         let mut new_runs: Vec<Arc<Run>> = runs.runs.clone();
         manifest.next_run = self.maintenance.lock().next_run;
@@ -91,17 +92,33 @@ impl Shared {
         core.overlay.frozen = None;
         core.generation += 1;
         drop(core);
+        self.journal_work.notify_one();
+        tracing::debug!(drive = %self.label.drive, bytes = frozen.bytes, took = ?began.elapsed(), "index written");
         let mut k = self.maintenance.lock();
         k.next_run = manifest.next_run;
         k.freeze = None;
         k.manifest = manifest;
+        drop(k);
+        self.reuse(frozen);
         Ok(())
+    }
+
+    /// Keeps the memory of a generation that was written, if it is of the size that others will have: not of a drive that changes
+    /// little, nor of one that was behind.
+    fn reuse(&self, written: Arc<Generation>) {
+        let usual = self.options.cache_bytes / 4..=self.options.cache_bytes;
+        if usual.contains(&written.bytes)
+            && let Ok(only) = Arc::try_unwrap(written)
+        {
+            let empty = only.emptied();
+            self.core.lock().overlay.reuse(empty);
+        }
     }
 
     fn write_run(
         &self,
         id: u32,
-        frozen: &crate::overlay::Generation,
+        frozen: &Generation,
         runs: &RunSet,
         replaced: &mut Replaced,
     ) -> Result<Arc<Run>> {

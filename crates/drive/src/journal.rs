@@ -32,6 +32,8 @@ const MAX_BATCH: usize = 1 << 20;
 const KEEP_BUFFER: usize = 64 << 10;
 /// How often a hard disk checks whether the records of its large shards have come, and for how long.
 const GATHER: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(50));
+/// The longest delay of a batch while the changes of the index in memory are over their limit.
+const MOST_DELAY: Duration = Duration::from_millis(20);
 
 impl Shared {
     /// The journal thread.
@@ -51,6 +53,7 @@ impl Shared {
                     core.journal_sleeps = false;
                 }
                 self.gather(&mut core);
+                self.await_index(&mut core);
                 if core.fenced.is_some() {
                     return;
                 }
@@ -76,6 +79,31 @@ impl Shared {
         {
             self.journal_work.wait_for(core, GATHER.0);
         }
+    }
+
+    /// Delays the next batch while the maintenance thread writes changes of the index more slowly than clients add some:
+    /// not at [`Options::cache_bytes`], by [`MOST_DELAY`] at twice that, and by a share of it between. A batch that the
+    /// maintenance thread itself waits for is not delayed.
+    ///
+    /// [`Options::cache_bytes`]: crate::Options::cache_bytes
+    fn await_index(&self, core: &mut MutexGuard<'_, Core>) {
+        let began = Instant::now();
+        while let Some(left) = self.delay(core).checked_sub(began.elapsed()).filter(|d| !d.is_zero()) {
+            if core.closing
+                || core.fenced.is_some()
+                || core.queue.iter().any(|op| matches!(op, Op::Barrier { .. }))
+            {
+                return;
+            }
+            self.journal_work.wait_for(core, left);
+        }
+    }
+
+    /// How long a batch waits for the index to be written.
+    fn delay(&self, core: &Core) -> Duration {
+        let limit = self.options.cache_bytes;
+        let over = core.overlay.active.bytes.saturating_sub(limit).min(limit);
+        MOST_DELAY.mul_f64(over as f64 / limit.max(1) as f64)
     }
 
     /// Commits everything that is queued. Returns false if nothing was, or if what is left cannot be written now.
@@ -110,6 +138,11 @@ impl Shared {
     /// Commits on the caller's thread unless another thread is committing. Where a flush does not wait for a
     /// device, handing over to the journal thread costs several times the commit itself.
     pub fn commit_here(self: &Arc<Self>) {
+        // A caller must not sleep; the journal thread may.
+        if !self.delay(&self.core.lock()).is_zero() {
+            self.journal_work.notify_one();
+            return;
+        }
         // If the writer is taken, its holder checks the queue again and commits the operation.
         for _ in 0..64 {
             let Some(mut w) = self.writer.try_lock() else { return };

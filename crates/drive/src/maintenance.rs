@@ -127,24 +127,8 @@ impl Shared {
             merges.clear();
             self.rebuild_index()?;
         }
-        if self.wants_spare() {
-            self.prepare_spare()?;
-        }
+        self.keep_up(all)?;
         self.resolve_waiting()?;
-        let (over, idle_bytes) = {
-            let core = self.core.lock();
-            let bytes = core.overlay.active.bytes;
-            (bytes > self.options.cache_bytes / 2 || core.overlay.frozen.is_some(), bytes)
-        };
-        // From time to time also a small overlay, so that recovery stays short and space is given back.
-        let stale = {
-            let k = self.maintenance.lock();
-            k.last_drain.is_none_or(|t| t.elapsed() > Duration::from_secs(60))
-        };
-        if over || (all && idle_bytes > 0) || (stale && idle_bytes > 0) {
-            self.drain()?;
-            self.maintenance.lock().last_drain = Some(Instant::now());
-        }
         self.settle_freed(all)?;
         self.release_spares(all)?;
         if !all {
@@ -158,6 +142,29 @@ impl Shared {
         }
         if merges.is_empty() {
             self.compact_one(all)?;
+        }
+        Ok(())
+    }
+
+    /// What requests wait for if it is late: a segment for the head of the journal, and room for changes of the index in
+    /// memory. `all`: writes even a small overlay.
+    pub fn keep_up(self: &Arc<Self>, all: bool) -> Result<()> {
+        if self.wants_spare() {
+            self.prepare_spare()?;
+        }
+        let (over, bytes) = {
+            let core = self.core.lock();
+            let bytes = core.overlay.active.bytes;
+            (bytes > self.options.cache_bytes / 2 || core.overlay.frozen.is_some(), bytes)
+        };
+        // From time to time also a small overlay, so that recovery stays short and space is given back.
+        let stale = || {
+            let k = self.maintenance.lock();
+            k.last_drain.is_none_or(|t| t.elapsed() > Duration::from_secs(60))
+        };
+        if over || (bytes > 0 && (all || stale())) {
+            self.drain()?;
+            self.maintenance.lock().last_drain = Some(Instant::now());
         }
         Ok(())
     }
@@ -241,6 +248,101 @@ impl Shared {
         if empty {
             core.active_extent = 0;
             core.seal_extent(n);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::formatted_drive;
+    use crate::{Accept, Drive, Options, Role, Tally};
+    use ashlar_format::{Ballot, BucketId, GroupId, RegisterKey, Space};
+    use ashlar_machine::{BufferPool, Folder, SimDisk};
+    use bytes::Bytes;
+
+    const CACHE: usize = 64 << 10;
+
+    fn options() -> Options {
+        let mut o = Options::new(BufferPool::new(64 << 20));
+        (o.segment_bytes, o.journal_segment_bytes, o.reserve_bytes) = (1 << 20, 4 << 20, 1 << 20);
+        (o.cache_bytes, o.tick) = (CACHE, Duration::from_millis(20));
+        o
+    }
+
+    fn accept(n: u64) -> Accept {
+        let name = format!("key-{n:07}");
+        let ballot = Ballot { epoch: 0, counter: n + 1, node: 1, nonce: 1 };
+        Accept {
+            key: RegisterKey::new(GroupId::default(), Space::Object, BucketId([1; 16]), name.as_bytes()),
+            ballot,
+            epoch: 0,
+            record: Bytes::from(vec![7; 200]),
+            summary: Bytes::new(),
+            inline: None,
+        }
+    }
+
+    /// Moving a segment changes the index for each record in it, while clients change it too.
+    #[test]
+    fn compaction_of_a_segment_writes_the_index_meanwhile() {
+        let disk = SimDisk::new(256 << 20);
+        let d = formatted_drive(&Folder::simulated(&disk, None), Role::Voter, &options(), false);
+        for n in 0..30_000 {
+            d.accept(accept(n), Completion::ignored());
+            if n % 64 == 0 {
+                d.pump();
+            }
+        }
+        d.pump();
+        d.shared.round(&mut Vec::new(), false).unwrap();
+        let first = *d.shared.core.lock().journal.keys().next().unwrap();
+        assert!(d.shared.compact(first, false).unwrap());
+        let stats = d.stats();
+        assert!(stats.compacted > 2 << 20, "{stats:?}");
+        // Half of the limit, and a chunk of an eighth of a segment.
+        assert!(stats.overlay_bytes < CACHE as u64 / 2 + (1 << 20), "{stats:?}");
+        assert_eq!(d.audit().unwrap(), Vec::<String>::new());
+    }
+
+    /// Writes keys, eight at a time, until so many bytes of changes are in memory.
+    fn write_until(d: &Drive, from: u64, bytes: usize) -> u64 {
+        let mut n = from;
+        while d.stats().overlay_bytes < bytes as u64 {
+            let tally = Tally::new(8);
+            (0..8).for_each(|i| d.accept(accept(n + i), tally.completion(i as u8)));
+            while tally.outcome().ok != 0xff {
+                tally.block(Duration::from_millis(100));
+                assert_eq!(tally.outcome().failed, 0, "{:?}", tally.error());
+            }
+            n += 8;
+        }
+        n
+    }
+
+    /// On a file system where the journal thread commits, and on one where callers do.
+    #[test]
+    fn writers_slow_down_until_the_index_is_written() {
+        for base in ["/dev/shm", "/tmp"] {
+            let dir = tempfile::tempdir_in(base).unwrap();
+            let d = formatted_drive(&Folder::real(dir.path(), None), Role::Voter, &options(), true);
+            // The maintenance thread cannot work.
+            let busy = d.shared.upkeep.lock();
+            let n = write_until(&d, 0, CACHE);
+            let began = Instant::now();
+            let n = write_until(&d, n, 2 * CACHE);
+            // 27 batches of eight, 10 ms each in the mean.
+            assert!(began.elapsed() > Duration::from_millis(150), "{:?}", began.elapsed());
+            drop(busy);
+            while d.stats().overlay_bytes > CACHE as u64 {
+                ashlar_environment::thread::sleep(Duration::from_millis(5));
+            }
+            d.tidy().unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            for k in 0..n {
+                let read = runtime.block_on(d.read(&accept(k).key, false, 0)).unwrap();
+                assert!(read.accepted.is_some(), "key {k}");
+            }
         }
     }
 }

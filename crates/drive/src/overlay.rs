@@ -36,6 +36,14 @@ impl Generation {
     pub fn is_empty(&self) -> bool {
         self.registers.is_empty() && self.shards.is_empty()
     }
+
+    /// Its memory without its changes.
+    pub fn emptied(mut self) -> Generation {
+        self.registers.clear();
+        self.shards.clear();
+        self.bytes = 0;
+        self
+    }
 }
 
 /// Both generations.
@@ -43,6 +51,9 @@ impl Generation {
 pub(crate) struct Overlay {
     pub active: Generation,
     pub frozen: Option<Arc<Generation>>,
+    /// An empty one with the memory of the last that was written: growing from nothing for each costs copies and pages that were
+    /// never touched, several times its size.
+    spare: Option<Generation>,
 }
 
 /// Memory of an entry in addition to its variable parts: map node, struct, allocations.
@@ -52,6 +63,17 @@ const COST: usize = 176;
 const REGISTER_COST: usize = 240;
 
 impl Overlay {
+    /// Freezes the active generation; the next one gets the memory that is left from an earlier one.
+    pub fn freeze(&mut self) {
+        let next = self.spare.take().unwrap_or_default();
+        self.frozen = Some(Arc::new(std::mem::replace(&mut self.active, next)));
+    }
+
+    /// The next generation gets the memory of this one, which is empty.
+    pub fn reuse(&mut self, empty: Generation) {
+        self.spare = Some(empty);
+    }
+
     /// `Some` if the overlay has an entry: `Some(None)` means "removed".
     pub fn register(&self, key: &RegisterKey) -> Option<Option<&Register>> {
         self.active

@@ -46,7 +46,7 @@ pub use faults::{Fault, Faults, Operation};
 pub use file::DiskFile;
 pub use folder::{Folder, Lock};
 pub use pool::{Busy, IoPool};
-pub use process::raise_open_files;
+pub use process::{raise_open_files, return_free_memory_soon};
 #[doc(hidden)]
 pub use raw::fuzzed as fuzzed_store;
 pub use raw::{OtherDevices, RawDevice, is_other_device, use_other_devices};

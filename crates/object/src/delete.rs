@@ -5,6 +5,8 @@
 use ashlar_format::{Version, VersionId};
 use futures::StreamExt;
 use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::bucket::Versioning;
 use crate::conditions::Conditions;
@@ -14,8 +16,12 @@ use crate::store::ChangeContext;
 use crate::versions::{self, Deleted};
 use crate::{Error, Result, Store};
 
-/// Concurrent deletes of one multi-object call: as many share a flush of a drive.
-const CONCURRENCY: usize = 128;
+/// Most concurrent deletes of one multi-object call: as many share a flush of a drive.
+const MOST: usize = 128;
+/// Concurrent deletes of all calls together, of which each has an equal share: one takes some 30 KiB of memory.
+const ALL: usize = 256;
+/// The least share: keys that wait for drives that do not answer must not keep other calls from theirs.
+const LEAST: usize = 16;
 
 /// One key of a multi-object delete.
 #[derive(Clone, Debug)]
@@ -28,6 +34,27 @@ pub struct ToDelete {
     pub conditions: Conditions,
     /// Bypasses a lock in GOVERNANCE mode.
     pub bypass: bool,
+}
+
+/// A multi-object call that runs, among all of them.
+struct Call<'a>(&'a AtomicUsize);
+
+impl Call<'_> {
+    fn begin(all: &AtomicUsize) -> Call<'_> {
+        all.fetch_add(1, Ordering::Relaxed);
+        Call(all)
+    }
+
+    /// How many deletes the call may run now.
+    fn share(&self) -> usize {
+        (ALL / self.0.load(Ordering::Relaxed).max(1)).clamp(LEAST, MOST)
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Store {
@@ -92,13 +119,35 @@ impl Store {
             let one = |(at, d): (usize, ToDelete)| async move {
                 (at, self.delete_bypassing(bucket, &d.key, d.version, &d.conditions, d.bypass).await)
             };
-            let what = futures::stream::iter(what.into_iter().enumerate());
-            // In any order: a key that waits for another request does not hold up those behind it.
-            let mut done = what.map(one).buffer_unordered(CONCURRENCY);
-            while let Some((at, result)) = done.next().await {
+            let calls = Call::begin(&self.inner.many_deletes);
+            let mut what = what.into_iter().enumerate();
+            let mut running = FuturesUnordered::new();
+            loop {
+                let free = calls.share().saturating_sub(running.len());
+                running.extend(what.by_ref().take(free).map(&one));
+                // In any order: a key that waits for another request does not hold up those behind it.
+                let Some((at, result)) = running.next().await else { break };
                 results[at] = result;
             }
             results
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_share_what_all_may_run() {
+        let all = AtomicUsize::new(0);
+        let first = Call::begin(&all);
+        assert_eq!(first.share(), MOST);
+        let others: Vec<Call<'_>> = (0..7).map(|_| Call::begin(&all)).collect();
+        assert_eq!((first.share(), others[6].share()), (ALL / 8, ALL / 8));
+        let more: Vec<Call<'_>> = (0..100).map(|_| Call::begin(&all)).collect();
+        assert_eq!(first.share(), LEAST);
+        drop((more, others));
+        assert_eq!(first.share(), MOST);
     }
 }

@@ -4,6 +4,7 @@
 
 use ashlar_environment::{HashMap, HashSet};
 use futures::future::BoxFuture;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Weak};
 
 use ashlar_checksum::Md5Lanes;
@@ -95,6 +96,8 @@ pub(crate) struct Inner {
     pub spilling: Mutex<HashSet<RegisterKey>>,
     /// Deletions of buckets that the last pass of the collector found under way.
     pub open_deletions: Mutex<HashMap<BucketId, Deletion>>,
+    /// Multi-object deletes that run.
+    pub many_deletes: AtomicUsize,
 }
 
 impl Store {
@@ -141,6 +144,7 @@ impl Store {
             version_bounds: options.version_bounds,
             spilling: Mutex::default(),
             open_deletions: Mutex::default(),
+            many_deletes: AtomicUsize::new(0),
         };
         Ok(Store { inner: Arc::new(inner), cause: None })
     }

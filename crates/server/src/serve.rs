@@ -62,6 +62,7 @@ pub fn run(args: Args, json: bool, colour: bool) -> ExitCode {
         && process::variable_os("NO_COLOR").is_none()
         && std::io::IsTerminal::is_terminal(&std::io::stderr());
     logs::start(args.log, colour);
+    ashlar_machine::return_free_memory_soon();
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if let Some(threads) = args.threads {
         builder.worker_threads(threads.clamp(1, 512));

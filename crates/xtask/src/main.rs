@@ -1,4 +1,4 @@
-//! The repository's own tool: `cargo xtask ci | tidy | deny | sbom | package | bench | loopdrives | harddisks | fuzz | sim | soak | model`.
+//! The repository's own tool: `cargo xtask ci | tidy | deny | sbom | build | package | bench | loopdrives | harddisks | fuzz | sim | soak | model`.
 //!
 //! Invariants: it builds within seconds (few dependencies, no derive macros, not optimised); it ends only
 //! processes that it started; it removes only files that it created.
@@ -10,6 +10,7 @@
 mod ci;
 mod crate_tests;
 mod deny;
+mod guided;
 mod package;
 mod programs;
 mod sbom;
@@ -52,6 +53,10 @@ fn command_line() -> Command {
                 "XFS file systems on loop devices in memory, as drives for the benchmark (root only)",
             )),
             passed_on(task("harddisks", "Hard disks in software, as files for loop devices (root only)")),
+            task(
+                "build",
+                "The program of a release, for this machine: optimised across crates, and by a profile of loads (20 minutes)",
+            ),
             package::Options::describe(task(
                 "package",
                 "Builds what is released: a static binary, a Debian package, an archive",
@@ -93,6 +98,7 @@ fn run(task: &str, given: &ArgMatches) -> Outcome {
         "deny" => deny::run().map(|note| println!("{note}")),
         "sbom" => sbom::run(&sbom::Options::of(given)),
         "bench" | "loopdrives" | "harddisks" => run_program("ashlar-server-cost", Some(task), given),
+        "build" => guided::run(),
         "package" => package::run(&package::Options::of(given)),
         "fuzz" => run_program("ashlar-fuzz", None, given),
         "sim" => sim::run(&sim::Options::of(given)),
@@ -137,6 +143,7 @@ mod tests {
                 "bench",
                 "loopdrives",
                 "harddisks",
+                "build",
                 "package",
                 "fuzz",
                 "sim",

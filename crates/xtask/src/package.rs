@@ -3,7 +3,8 @@
 //!
 //! `cargo-zigbuild` and the `ziglang` compiler, both installed from the Python package index into
 //! `target/packaging`, link the static binary with musl; it runs on every Linux of its processor. `--binary`
-//! packs an existing program instead.
+//! packs an existing program instead. The program for the processor of this machine is built by a profile (`guided`), which takes
+//! twice the time and some minutes of loads.
 //!
 //! Invariants: everything is written below `target/packaging`; a package is always built from scratch.
 
@@ -16,13 +17,11 @@ use std::{
 
 use clap::{Arg, ArgMatches, value_parser};
 
+use crate::guided;
 use crate::shell::{Outcome, cargo, read, root, show};
 
 /// The versions of tools that were tested.
 const TOOLS: [&str; 2] = ["cargo-zigbuild==0.20.1", "ziglang==0.14.1"];
-
-/// The profile of packaged programs: what everybody builds, optimised across crates.
-const PROFILE: &str = "dist";
 
 /// What to build.
 pub struct Options {
@@ -120,17 +119,13 @@ fn build(out: &Path, processor: &Processor) -> Outcome<PathBuf> {
     }
     show(Command::new("rustup").current_dir(root()).args(["target", "add", &processor.target]))?;
     let path = format!("{}:{}", tools.join("bin").display(), std::env::var("PATH").unwrap_or_default());
-    let arguments =
-        ["zigbuild", "--profile", PROFILE, "--locked", "--package", "ashlar", "--target", &processor.target];
     // Not through the cargo that runs this: it finds subcommands on the path given here.
-    show(
-        Command::new("cargo")
-            .current_dir(root())
-            .env("PATH", path)
-            .env("CARGO_PROFILE_DIST_STRIP", "symbols")
-            .args(arguments),
-    )?;
-    Ok(root().join("target").join(&processor.target).join(PROFILE).join("ashlar"))
+    let zig = || {
+        let mut command = Command::new("cargo");
+        command.current_dir(root()).env("PATH", &path);
+        command
+    };
+    guided::build(zig, "zigbuild", &processor.target, processor.name == std::env::consts::ARCH)
 }
 
 /// A program that this machine can run; it writes the manual pages and completions of all packages.
