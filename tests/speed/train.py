@@ -1,4 +1,4 @@
-"""Loads that show a profile-guided build what the program does often (`cargo xtask package`); nothing is measured.
+"""Loads that show a profile-guided build what the program does often (`cargo xtask build`, `package`); nothing is measured.
 
     ASHLAR_BIN=... python3 tests/speed/train.py [seconds]
 
@@ -13,8 +13,8 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import cluster
@@ -149,7 +149,7 @@ def blocks(export, size, seconds):
                 export.request(command, chance.randrange((size - depth * length) // length) * length, length, depth)
 
 
-class Array(cluster.Servers):
+class Array(Ending, cluster.Servers):
     """A drive group of eight files over NBD."""
 
     def start(self):
@@ -164,11 +164,6 @@ class Array(cluster.Servers):
             time.sleep(0.05)
         self.members = members
 
-    def __exit__(self, *failed):
-        if failed and failed[0] is None:
-            end(self.processes)
-        super().__exit__()
-
 
 def array(level, seconds):
     with Array() as served:
@@ -179,9 +174,9 @@ def array(level, seconds):
             if degraded:
                 ashlar("array", "edit", "pd", "tank/1", "marker", "offline", *control)
             exports = [Export(served.nbd, "tank/data") for _ in range(4)]
-            clients = [threading.Thread(target=blocks, args=(e, 256 * MIB, seconds)) for e in exports]
-            [c.start() for c in clients]
-            [c.join() for c in clients]
+            # A client that fails is an error here; in a thread of its own it would be a message.
+            with ThreadPoolExecutor(len(exports)) as clients:
+                list(clients.map(lambda export: blocks(export, 256 * MIB, seconds), exports))
         ashlar("array", "edit", "pd", "tank/1", "marker", "online", *control)
         ashlar("array", "progress", "tank", "--watch", *control)
 

@@ -55,7 +55,7 @@ fn command_line() -> Command {
             passed_on(task("harddisks", "Hard disks in software, as files for loop devices (root only)")),
             task(
                 "build",
-                "The program of a release, for this machine: optimised across crates, and by a profile of loads (20 minutes)",
+                "The program of a release, for this machine: optimised across crates, and by a profile of loads (half an hour)",
             ),
             package::Options::describe(task(
                 "package",
